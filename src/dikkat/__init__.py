@@ -14,6 +14,7 @@ if TYPE_CHECKING:
         classifier_of,
         language_model_of,
         load,
+        show,
         translator_of,
     )
 
@@ -28,6 +29,7 @@ __all__ = [
     "classifier_of",
     "language_model_of",
     "load",
+    "show",
     "translator_of",
 ]
 

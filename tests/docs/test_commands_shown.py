@@ -15,6 +15,8 @@ PAGES = (
     "docs/train.tr.md",
     "docs/look-inside.md",
     "docs/look-inside.tr.md",
+    "docs/seeing.md",
+    "docs/seeing.tr.md",
     "docs/browser.md",
     "docs/browser.tr.md",
     "docs/scaling.md",

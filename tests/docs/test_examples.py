@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from examples import position_probe, read_maps
 
-from dikkat.explain.attention_map import AttentionMap, SentenceMaps, write_json, write_npz
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps
+from dikkat.explain.map_files import write_json, write_npz
 
 FOLDER = Path(__file__).resolve().parents[2] / "examples"
 

@@ -116,9 +116,7 @@ def test_attention_maps_are_theirs(calm: Imported) -> None:
     imported = calm
     ours = Translator.load(imported.run)
     text, translation = phrases(1)[0][0], "Le chat voit une maison."
-    maps = {
-        (str(item.stack), item.layer, str(item.kind), item.head): item for item in ours.attention(text, translation)
-    }
+    maps = {(str(item.stack), item.layer, str(item.kind), item.head): item for item in ours.attend(text, translation)}
     source = imported.tokenizer(text, return_tensors="pt").input_ids
     target = imported.tokenizer(text_target=translation, return_tensors="pt").input_ids
     fed = torch.cat((torch.tensor([[imported.model.config.pad_token_id]]), target[:, :-1]), dim=1)

@@ -106,7 +106,7 @@ def test_maps_and_vectors_have_no_column_for_a_mark(run: Path) -> None:
     translator = Translator.load(run, engine="torch")
     source, target = FEW[0], FEW[1]
     ids, written = translator.encode(source), translator.target_tokenizer.encode(target)
-    recorded = [one for one in translator.attention(source, target) if one.kind == "cross"]
+    recorded = [one for one in translator.attend(source, target) if one.kind == "cross"]
     assert {one.key_tokens for one in recorded} == {tuple(translator.tokenizer.labels(ids))}
     # (L, H, T + 1, S), the last row of which writes the end mark
     layers = translator.config.model.decoder_layers

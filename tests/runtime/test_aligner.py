@@ -34,7 +34,7 @@ def test_attention_is_that_of_pytorch(model: dict[str, Any], tmp_path: Path) -> 
     attention = ForcedAttention(weights, settings)
     translator = Translator.load(run)
     source, target = SENTENCES[0], SENTENCES[2]
-    maps = [item for item in translator.attention(source, target) if item.stack == "decoder" and item.kind == "cross"]
+    maps = [item for item in translator.attend(source, target) if item.stack == "decoder" and item.kind == "cross"]
     ids, target_ids = translator.encode(source), translator.target_tokenizer.encode(target)
     # (L, H, T, S): our rows leave out the end marks of both sides
     ours = attention(ids, target_ids)

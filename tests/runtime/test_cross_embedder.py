@@ -26,7 +26,7 @@ def expected(translator: Translator, source: str, target: str) -> np.ndarray[Any
     weights = {name: value.double().detach().numpy() for name, value in module.named_parameters()}
     width = memory.shape[1]
     values = memory @ weights["in_projection.weight"][-width:].T + weights["in_projection.bias"][-width:]
-    maps = [each for each in translator.attention(source, target) if (each.stack, each.kind) == ("decoder", "cross")]
+    maps = [each for each in translator.attend(source, target) if (each.stack, each.kind) == ("decoder", "cross")]
     last = [each.weights.astype(float) for each in maps if each.layer == max(each.layer for each in maps)]
     # (S, D) -> (H, S, K)
     split = values.reshape(len(values), len(last), -1).transpose(1, 0, 2)

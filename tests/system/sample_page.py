@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dikkat.explain.head_analysis.importance import attention_rollout
-from dikkat.explain.page.document import (
+from dikkat.explain.explorer.document import (
     Beam,
     Candidate,
     HeadOff,
@@ -19,6 +18,7 @@ from dikkat.explain.page.document import (
     TokenizedText,
     Weights,
 )
+from dikkat.explain.head_analysis.importance import attention_rollout
 
 KINDS: tuple[MapKind, ...] = ("encoder-self", "decoder-self", "cross")
 
@@ -77,6 +77,7 @@ def sample_sentence(
         beam=beam,
         heads_off=heads_off,
         saliency=Saliency(*random_weights(generator, 2, rows, reads, causal=False)),
+        is_given=score is None,
     )
 
 

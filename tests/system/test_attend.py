@@ -31,7 +31,7 @@ def type_in(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
 
 
 def require_same(found: SentenceMaps, translator: Translator, target: str) -> None:
-    maps = {(item.stack, item.kind, item.layer, item.head): item for item in translator.attention(SENTENCE, target)}
+    maps = {(item.stack, item.kind, item.layer, item.head): item for item in translator.attend(SENTENCE, target)}
     assert found.maps
     for item in found.maps:
         expected = maps[item.stack, item.kind, item.layer, item.head]

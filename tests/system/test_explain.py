@@ -25,7 +25,7 @@ def test_the_numbers_are_those_of_the_model(dikkat: Command, trained: Path, plac
     cell = result["cell"]
     (expected,) = (
         item.weights[result["query"]["number"] - 1]
-        for item in Translator.load(trained).attention(SENTENCE)
+        for item in Translator.load(trained).attend(SENTENCE)
         if (item.stack, item.kind, item.layer, item.head) == (cell["stack"], cell["kind"], 0, 1)
     )
     np.testing.assert_allclose(result["weights"], expected, rtol=0, atol=1e-6)

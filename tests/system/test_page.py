@@ -13,8 +13,8 @@ from playwright.sync_api import Browser
 from tests.system.chromium import Watched, chromium, watched
 from tests.system.sample_page import SOURCE, TARGET, sample_page, sample_sentence
 
+from dikkat.explain.explorer.document import Page, assemble
 from dikkat.explain.head_analysis.alignment_head import rank_correlation
-from dikkat.explain.page.document import Page, assemble
 
 PAGE = sample_page()
 FIRST = PAGE.sentences[0]

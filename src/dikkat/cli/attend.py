@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
@@ -45,11 +45,6 @@ class Colours(StrEnum):
     Blues = "Blues"
 
 
-ATTENTIONS: dict[Attention, tuple[Stack, Kind]] = {
-    Attention.encoder: ("encoder", "self"),
-    Attention.decoder: ("decoder", "self"),
-    Attention.cross: ("decoder", "cross"),
-}
 PICTURES, DATA, ALIGNMENT, PAGE = (".png", ".svg"), (".json", ".npz"), ".align", ".html"
 SUFFIXES = (*PICTURES, *DATA, ALIGNMENT, PAGE)
 BEAM = BeamOptions()
@@ -57,10 +52,10 @@ BEAM = BeamOptions()
 
 def attend(
     run: Annotated[Path, Argument(help="Run directory.")],
-    sentence: Annotated[str, Argument(help="In quotes; - reads one a line from standard input.")],
+    sentence: Annotated[str | None, Argument(help="In quotes; - reads one a line from standard input.")] = None,
     out: Annotated[
         Path | None,
-        Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent."),
+        Option(help=f"File to write: {', '.join(SUFFIXES)}, or a film; a table on standard output if absent."),
     ] = None,
     target: Annotated[str | None, Option(help="A translation to use instead of the model's own.")] = None,
     kind: Annotated[
@@ -84,6 +79,14 @@ def attend(
     number: Annotated[
         int | None, Option(min=1, help="Number of the sentence, where there are several, from 1.")
     ] = None,
+    over_training: Annotated[
+        bool,
+        Option(
+            "--over-training",
+            help="Show the sentences that were kept while the model learned, from the first "
+            "update on: as a table, a page with a slider (.html), or a film (.gif, .apng).",
+        ),
+    ] = False,
 ) -> None:
     """Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to explore.
 
@@ -94,24 +97,68 @@ def attend(
     """
     options: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
     options |= {"head": head, "words": words or None, "colours": colours, "number": number}
-    _check(out, sentence, options)
+    if over_training:
+        _show_over_training(run, out, sentence, options)
+    elif sentence is None:
+        raise UsageError("SENTENCE is missing: a text in quotes, or - for standard input")
+    else:
+        _check(out, sentence, options)
+        _show(run, sentence, out, options)
+
+
+def _show(run: Path, sentence: str, out: Path | None, options: Mapping[str, Any]) -> None:
     from dikkat.tasks import Translator
 
+    target, words, colours = options["target"], bool(options["words"]), options["colours"]
     trained = _opened(run, out)
-    texts, selection = _sentences(sentence), (kind, layer, head)
+    texts, selection = _sentences(sentence), (options["kind"], options["layer"], options["head"])
     if not isinstance(trained, Translator):
         recorded = _read(trained, texts, run, out, selection, options)
     else:
         only_one = out is not None and not _holds_many(out)
-        sentences = sentences_of(trained, texts, number, only_one=only_one, are_cut=target is None)
+        sentences = sentences_of(trained, texts, options["number"], only_one=only_one, are_cut=target is None)
         if out is not None and out.suffix.lower() == PAGE:
             _write_page(trained, [sentence for sentence, _ in sentences], out, target)
             return
-        recorded = _translated(trained, sentences, out, selection, target, _options(beam, n_best))
+        recorded = _translated(trained, sentences, out, selection, target, _options(options["beam"], options["n-best"]))
     if out is None:
         _print_tables(recorded)
     else:
         _write(recorded, out, words, colours or Colours.Reds)
+
+
+def _show_over_training(run: Path, out: Path | None, sentence: str | None, options: Mapping[str, object]) -> None:
+    """Show the maps that a run has kept while it was trained."""
+    from dikkat.cli.heads import TARGETS
+    from dikkat.explain.attention_map import ATTENTIONS
+    from dikkat.tasks.inspection.over_training import FILMS, OverTraining
+    from dikkat_runtime.cli.streams import print_report
+
+    if sentence is not None:
+        raise UsageError("--over-training shows the sentences that the run has kept; leave the text out")
+    is_film = out is not None and out.suffix.lower() in FILMS
+    if out is not None and not is_film and out.suffix.lower() != PAGE:
+        raise UsageError("{out}: what was kept over a training is written as .html, .gif or .apng; rename it", out)
+    film_only = ("kind", "layer", "number")
+    _refuse(options, [name for name in options if name not in film_only], msg("is not for --over-training"))
+    if not is_film:
+        _refuse(options, film_only, msg("is for a film; name one with --out film.gif"))
+    with Announced(msg("{run}: loading its model", run)):
+        kept = OverTraining(run)
+    if out is None:
+        print_report(kept.lines(TARGETS))
+        return
+    with Announced(msg("{out}: drawing what was kept", out)):
+        if is_film:
+            kinds = {name: key for name, key in ATTENTIONS.items() if key in kept.attentions}
+            chosen = str(options["kind"] or list(kinds)[-1])
+            if chosen not in kinds:
+                raise UsageError("--kind {kind}: the run has kept {known}; choose one", chosen, ", ".join(kinds))
+            layer, number = options["layer"], cast(int, options["number"] or 1)
+            kept.film(out, *kinds[chosen], None if layer is None else cast(int, layer) - 1, number - 1)
+        else:
+            kept.write_page(out)
+    print_written(out)
 
 
 def _opened(run: Path, out: Path | None) -> Any:
@@ -290,12 +337,12 @@ def _read(
 
 
 def _choices(attending: Attending | AttendingReader, name: str, out: Path | None, selection: Selection) -> list[Choice]:
-    from dikkat.explain.attention_map import attention_name
+    from dikkat.explain.attention_map import ATTENTIONS, attention_name
 
     kind, layer, head = selection
     everything = out is None or out.suffix.lower() in DATA
     layers = attending.layers
-    available = [attention for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
+    available = [Attention(attention) for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
     if kind is not None and kind not in available:
         known = ", ".join(available)
         raise UsageError("--kind {kind}: {name} has no {attention}; choose from {known}").fill(
@@ -336,8 +383,9 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
 
 
 def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
-    from dikkat.explain.attention_map import join_words, with_written_rows, write_alignment, write_json, write_npz
+    from dikkat.explain.attention_map import join_words, with_written_rows
     from dikkat.explain.head_analysis import caution
+    from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.plots import plot_heads
     from dikkat_runtime.localization import visible
 

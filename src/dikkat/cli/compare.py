@@ -2,15 +2,13 @@
 
 import shutil
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat.cli.progress import WorkProgress
 from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Option
-from dikkat_runtime.cli.streams import print_json, print_written
+from dikkat_runtime.cli.streams import print_json
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.files import probe_next_to, write_errors
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
@@ -36,7 +34,6 @@ def compare(
     seed: Annotated[int, Option(help="Of weights and sequences.")] = 0,
     quick: Annotated[bool, Option("--quick", help="Smaller sizes where none are given.")] = False,
     as_json: JsonOption = False,
-    picture: Annotated[Path | None, Option(help="Also draw this .png or .svg.")] = None,
 ) -> None:
     """Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a learned task.
 
@@ -50,9 +47,7 @@ def compare(
         kernel=kernel, layers=layers, cell=cell, updates=updates, seed=seed,  # type: ignore[arg-type]
         **{**(QUICK if quick else {}), **chosen},
     )  # fmt: skip
-    if picture is not None:
-        _check_picture(picture)
-    _run(settings, as_json, picture)
+    _run(settings, as_json)
 
 
 def parse_sizes(name: str, text: str) -> tuple[int, ...]:
@@ -66,19 +61,10 @@ def parse_sizes(name: str, text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _check_picture(picture: Path) -> None:
-    """Before a minute of work rather than after it."""
-    from dikkat.explain.pictures import check_format
-
-    check_format(picture)
-    with write_errors(picture):
-        probe_next_to(picture)
-
-
-def _run(settings: "ComparisonSettings", as_json: bool, picture: Path | None) -> None:
+def _run(settings: "ComparisonSettings", as_json: bool) -> None:
     from dikkat.explain.explanation import as_table
     from dikkat.lessons.comparison.compare import compare
-    from dikkat.lessons.comparison.explanation import draw_comparison, numbers, render_comparison
+    from dikkat.lessons.comparison.explanation import numbers, render_comparison
 
     with WorkProgress() as progress:
         comparison = compare(settings, progress)
@@ -88,6 +74,3 @@ def _run(settings: "ComparisonSettings", as_json: bool, picture: Path | None) ->
         width = shutil.get_terminal_size((100, 24)).columns
         sys.stdout.write(as_table(render_comparison(comparison).mapped(localized), width))
     sys.stdout.flush()
-    if picture is not None:
-        draw_comparison(comparison, picture)
-    print_written(picture)

@@ -8,13 +8,13 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.errors import UsageError, msg
-from dikkat_runtime.localization import localized
+from dikkat_runtime.localization import language, localized
 
 if TYPE_CHECKING:
     from dikkat.explain.explanation import Explanation
@@ -30,7 +30,9 @@ def explain(
     vectors: Annotated[Path | None, Option(help="File of vectors: lines of word, tab, numbers; or .json.")] = None,
     beta: Annotated[float | None, Option(help="Multiplies the scores of typed words; 1 if absent.")] = None,
     scaled: Annotated[bool, Option("--scaled", help="The same as --beta 1/sqrt(width).")] = False,
-    run: Annotated[Path | None, Option(help="Run directory of a trained translator, to explain a cell of it.")] = None,
+    run: Annotated[
+        Path | None, Option(help="Run directory of a translator, to explain a cell of it, or of a language model.")
+    ] = None,
     stack: Annotated[Literal["encoder", "decoder"] | None, Option(help="With --run: encoder or decoder.")] = None,
     layer: Annotated[int | None, Option(help="With --run: from 1, the lowest.")] = None,
     head: Annotated[int | None, Option(help="With --run: from 1.")] = None,
@@ -44,7 +46,11 @@ def explain(
         bool, Option("--words", help="With --run: also the weights by word, those of its tokens added.")
     ] = False,
     full: Annotated[bool, Option("--full", help="Write out every number of wide vectors.")] = False,
-    format: Annotated[Literal["table", "markdown"], Option(help="table or markdown.")] = "table",
+    against: Annotated[
+        str | None,
+        Option(help="With --run of a language model: a text of as many tokens; shows where their difference is kept."),
+    ] = None,
+    format: Annotated[Literal["table", "markdown", "html"], Option(help="table, markdown or html.")] = "table",
     as_json: JsonOption = False,
 ) -> None:
     """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
@@ -53,7 +59,7 @@ def explain(
     """
     form = "json" if as_json else format
     cell_options = {"stack": stack, "layer": layer, "head": head, "kind": kind, "target": target}
-    cell_options |= {"words": words or None, "number": number}
+    cell_options |= {"words": words or None, "number": number, "against": against}
     word_options = {"vector": vector or None, "vectors": vectors, "beta": beta, "scaled": scaled or None}
     if run is None:
         _refuse(cell_options, msg("needs --run DIR: it chooses a cell of a trained model"))
@@ -61,6 +67,9 @@ def explain(
         _print(*_explain_words(sentence, query, vector or [], vectors, temperature, full), form)
     else:
         _refuse(word_options, msg("is for typed words, not for --run: a trained model has its own"))
+        if (explained := _explain_text(run, sentence, against, {**cell_options, "query": query})) is not None:
+            _print(*explained, form)
+            return
         cell = (stack, 1 if layer is None else layer, 1 if head is None else head, kind)
         _print(*_explain_model(run, sentence, query or "1", cell, target, number, full, words), form)
 
@@ -82,6 +91,22 @@ def _explain_words(
     words = typed_vectors(sentence, typed) if typed else known_vectors(sentence, file)
     trace = trace_cell(words.cell(query, words.vectors.shape[1] ** -0.5 if beta is None else beta))
     return render_three_steps(words, trace, full=full), trace
+
+
+def _explain_text(
+    run: Path, text: str, against: str | None, options: dict[str, object]
+) -> tuple[Explanation, dict[str, Any]] | None:
+    """Explain what a language model is about to write; return None where the run holds another kind."""
+    from dikkat.tasks import LanguageModel, load
+    from dikkat.tasks.language_model.explanation import explain_text
+
+    trained = load(run)
+    if not isinstance(trained, LanguageModel):
+        if against is not None:
+            raise UsageError("--against is for a language model, but {run} holds another kind; leave it out", run)
+        return None
+    _refuse({**options, "against": None}, msg("is for a cell of a translator; leave it out"))
+    return explain_text(trained, text, against)
 
 
 def _explain_model(
@@ -133,12 +158,14 @@ def _refuse(options: Mapping[str, object], reason: str) -> None:
             raise UsageError("--{name} {reason}", name, reason)
 
 
-def _print(explanation: Explanation, traced: Trace | ModelTrace, format: str) -> None:
-    from dikkat.explain.explanation import as_json, as_markdown, as_table
+def _print(explanation: Explanation, traced: Trace | ModelTrace | dict[str, Any], format: str) -> None:
+    from dikkat.explain.explanation import as_html, as_json, as_markdown, as_table
 
     explanation = explanation.mapped(localized)
     if format == "json":
         sys.stdout.write(as_json(explanation, traced))
+    elif format == "html":
+        sys.stdout.write(as_html(explanation, language()))
     elif format == "markdown":
         print_report([as_markdown(explanation).removesuffix("\n")])
     else:

@@ -33,7 +33,7 @@ _ATTENTIONS = {
     ("decoder", "self"): msg("decoder self"),
     ("decoder", "cross"): msg("cross"),
 }
-_TARGETS = {
+TARGETS = {
     "marks": "<bos>, <eos>",
     "punctuation": msg("punctuation"),
     "before": msg("one position before"),
@@ -113,6 +113,7 @@ def _entry(finding: HeadFinding, kind: str) -> dict[str, Any]:
         **asdict(finding.stats),
         **_measured(finding.cost, kind, "_lost"),
         "agreement": finding.agreement,
+        **({"patterns": dict(finding.patterns)} if finding.patterns else {}),
     }
 
 
@@ -121,6 +122,8 @@ def _head_keys(head: HeadName) -> dict[str, Any]:
 
 
 def _as_text(path: Path, report: HeadsReport, gold: Path | None) -> list[str]:
+    from dikkat.explain.head_analysis.circuits import PATTERNS
+
     unit, per, name = _KINDS[report.kind]
     kinds = list(_ATTENTIONS)
     # one attention after the other, where a model has them layer by layer
@@ -130,11 +133,19 @@ def _as_text(path: Path, report: HeadsReport, gold: Path | None) -> list[str]:
     headings = (*map(msg, ("head", "entropy", "of max", "distance", "drawn to", "", "loss lost")), lost, msg("aligned"))
     # without a second measure, and without cross-attention, the last columns are empty
     shown = 9 if report.alignment_head else 8 if name else 7
+    rows = [row[:shown] for row in (headings, *map(_row, ordered))]
+    if all(finding.patterns for finding in ordered):
+        # scores on random tokens that are read twice
+        patterns = (
+            (msg(name) for name in PATTERNS),
+            *((f"{value:.2f}" for value in one.patterns.values()) for one in ordered if one.patterns),
+        )
+        rows = [(*row, *more) for row, more in zip(rows, patterns, strict=True)]
     title = msg("{path}: {sentences} {unit}; all heads on: loss {loss:.3f} nats a {per}{score}")
     return [
         title.fill(path, report.sentences, unit, report.whole.loss, per, score),
         "",
-        *_columns([row[:shown] for row in (headings, *map(_row, ordered))]),
+        *_columns(rows),
         *(["", *_alignment_lines(report.alignment_head, gold)] if report.alignment_head else []),
         *_pruning_lines(report),
     ]
@@ -149,7 +160,7 @@ def _row(finding: HeadFinding) -> tuple[str, ...]:
         f"{stats.entropy:.2f}",
         percent(stats.entropy_share),
         f"{stats.distance:.1f}",
-        _TARGETS[stats.target],
+        TARGETS[stats.target],
         "" if stats.target is None else percent(stats.target_share),
         f"{finding.cost.loss:+.3f}",
         f"{finding.cost.score:+.1f}",

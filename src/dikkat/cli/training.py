@@ -6,7 +6,7 @@ import math
 import signal
 import sys
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -66,6 +66,13 @@ class TrainOptions:
         Launcher, Option(help="What starts the processes of --nproc; ray is the cluster at RAY_ADDRESS, or new.")
     ] = "torchrun"
     resume: Annotated[bool, Option("--resume", help="Continue the unfinished run in --out.")] = False
+    watch_text: Annotated[
+        list[str] | None,
+        Option(
+            help="Text whose attention is kept over the training; a translator's with ||| and its translation. Can be "
+            "repeated; by default some held-out sentences."
+        ),
+    ] = None
 
     @property
     def where(self) -> str:
@@ -120,6 +127,7 @@ def run_job(
         raise UsageError("name the data to train on, or add --resume to continue the run in --out")
     info, stop = own_rank(), StopSignal()
     run = partial(_run, kind, job, options.out, device=options.device, ending=ending, runner=runner, stop=stop)
+    run = partial(run, watch=options.watch_text or ())
     if info.count == 1:
         return run(options.resume, started)
     if info.launched is not None and not info.restarts:
@@ -142,6 +150,7 @@ def _run(
     ending: Ending,
     runner: Callable[..., Outcome] | None,
     stop: StopSignal,
+    watch: Sequence[str],
     ranks: Ranks | None = None,
 ) -> int:
     """Train on this process, and report unless `ranks` say that another one does."""
@@ -149,6 +158,7 @@ def _run(
 
     typed = command(*(word for word in sys.argv[1:] if word != "--resume"), program=NAME)
     options: dict[str, Any] = {"resume": resume, "device": device, "should_stop": stop, "started": started}
+    options |= {"watch_texts": watch}
     if ranks is not None:
         options["ranks"] = ranks
         if not ranks.is_first:

@@ -1,30 +1,29 @@
 """The attention weights of one head on one sentence, with the labels of their rows and columns."""
 
-import io
-import json
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from itertools import accumulate, groupby, pairwise
 from operator import itemgetter
-from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import numpy as np
 from jaxtyping import Bool, Float
 from numpy.typing import NDArray
 
-from dikkat_runtime.errors import DataError, UsageError, joined, msg
-from dikkat_runtime.files import write_atomically
+from dikkat_runtime.errors import UsageError, joined, msg
 from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS
 from dikkat_runtime.text.tokenizer import bytes_of
 
 Stack = Literal["encoder", "decoder"]
 Kind = Literal["self", "cross"]
+NOTEBOOK = "dikkat.explain.notebook"
+"""The module that shows maps in a notebook; it is made of maps, so they know it by name alone."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class AttentionMap:
     """Hold the weights (T, S) of one head; row t is how query token t spreads its attention over the keys.
 
@@ -60,20 +59,41 @@ class AttentionMap:
         if self.stack == "encoder" and self.kind == "cross":
             raise ValueError('an encoder has no cross-attention; stack "decoder" has')
 
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, np.dtype[Any]]:
+        """Return the weights, for `numpy.asarray` and what builds on it."""
+        return np.array(self.weights, dtype=dtype, copy=copy)
+
+    def __repr__(self) -> str:
+        head = "mean of heads" if self.head is None else f"head {self.head + 1}"
+        queries, keys = self.weights.shape
+        return f"<{self.stack} {self.kind}-attention, layer {self.layer + 1}, {head}: {queries} × {keys} tokens>"
+
+    def _repr_html_(self) -> str:
+        return str(import_module(NOTEBOOK).html_of_map(self))
+
 
 # The attention maps of one sentence that a model read, and of what it wrote.
 
 BEGIN, END = SPECIAL_TOKENS[BOS_ID], SPECIAL_TOKENS[EOS_ID]
 """The first token that a decoder is fed, and the last that is read."""
 
+ATTENTIONS: dict[str, tuple[Stack, Kind]] = {
+    "encoder": ("encoder", "self"),
+    "decoder": ("decoder", "self"),
+    "cross": ("decoder", "cross"),
+}
+"""Stack and kind of each attention, by the name that users type."""
 Side = TypeVar("Side")
 MapKey = tuple[Stack, Kind, int, int | None]
 """Stack, kind, layer and head (None for the mean of heads), both from 0."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SentenceMaps:
-    """Hold one sentence, one output, and the maps that were recorded of them."""
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class SentenceMaps(Sequence[AttentionMap]):
+    """Hold one sentence, one output, and the maps that were recorded of them; a notebook shows them as a page.
+
+    `maps["cross", 2, 1]` is the cross-attention of layer 2, head 1; `maps["encoder", 2]` are all heads of that layer.
+    """
 
     source: str
     """Text that was read."""
@@ -93,6 +113,44 @@ class SentenceMaps:
     """Tokens that a decoder is fed after `<bos>` whatever the source is, and that `output` does not show."""
     written: str = ""
     """The translation in the manner of the text, as in capitals; `output` is what the tokens spell."""
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    @overload
+    def __getitem__(self, key: int | tuple[str, int, int]) -> AttentionMap: ...
+
+    @overload
+    def __getitem__(self, key: slice | tuple[str, int]) -> tuple[AttentionMap, ...]: ...
+
+    def __getitem__(self, key: Any) -> AttentionMap | tuple[AttentionMap, ...]:
+        """Return a map by its number from 0, or by the name of its attention, its layer and its head, both from 1.
+
+        Without a head, return all heads. Raises `UsageError`, which lists the choices, for a name there is not.
+        """
+        if isinstance(key, int | slice):
+            return self.maps[key]
+        name, layer, head = (*key, None, None)[:3]
+        if name not in ATTENTIONS:
+            raise UsageError('there is no attention "{name}"; choose from {known}', name, ", ".join(ATTENTIONS))
+        stack, kind = ATTENTIONS[name]
+        chosen = self.select(stack, kind, None if layer is None else layer - 1, None if head is None else head - 1)
+        return chosen if head is None else chosen[0]
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """Yield each weight with its names, as `pandas.DataFrame` and others take them; layers and heads from 1."""
+        for item in self.maps:
+            names: dict[str, Any] = {"stack": item.stack, "kind": item.kind, "layer": item.layer + 1}
+            names |= {"head": None if item.head is None else item.head + 1}
+            for (query, key), weight in np.ndenumerate(item.weights):
+                tokens = {"query": item.query_tokens[query], "key": item.key_tokens[key]}
+                yield {**names, "query_index": query, "key_index": key, **tokens, "weight": float(weight)}
+
+    def __repr__(self) -> str:
+        return f"<{len(self.maps)} attention maps of {self.source!r}>"
+
+    def _repr_html_(self) -> str:
+        return str(import_module(NOTEBOOK).html_of_maps(self))
 
     def select(
         self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None
@@ -338,8 +396,7 @@ def _columns(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 
 
-# Write attention maps to files for other programs: JSON, npz and Pharaoh word alignments.
-
+# Link words by the heads of cross-attention.
 
 Links = tuple[tuple[int, int], ...]
 """Pairs of source word and target word, both from 0, in order."""
@@ -374,80 +431,3 @@ def word_links(sentence: SentenceMaps) -> Links:
 def as_pharaoh(links: Links) -> str:
     """Return `0-0 1-2`: the form that alignment tools read, one line a sentence pair."""
     return " ".join(f"{source}-{target}" for source, target in links)
-
-
-FORMAT, VERSION = "dikkat-attention", 1
-MAX_JSON_WEIGHTS = 5_000_000
-"""About 50 MB of text."""
-
-_Weights = np.ndarray[Any, np.dtype[np.float32]]
-
-
-def write_json(sentences: Iterable[SentenceMaps], path: Path) -> None:
-    """Write all maps; the digits of every weight name its float32 exactly.
-
-    Raises `DataError` for more weights than `MAX_JSON_WEIGHTS`, `DiskError` or `CannotCreateError`.
-    """
-    weights_so_far = 0
-
-    def as_rows(number: int, attention_map: AttentionMap) -> list[list[float]]:
-        nonlocal weights_so_far
-        weights_so_far += attention_map.weights.size
-        if weights_so_far > MAX_JSON_WEIGHTS:
-            raise DataError(
-                "{path}: these are more than the {max_json_weights:,} weights that JSON takes; choose one layer or "
-                "head, or write .npz"
-            ).fill(path, MAX_JSON_WEIGHTS)
-        # the shortest digits that name the float32, not those of the float64 that it is widened to
-        rows: list[list[float]] = attention_map.weights.astype(np.float32).astype(str).astype(np.float64).tolist()
-        return rows
-
-    document = _document(sentences, as_rows)
-    write_atomically(path, (json.dumps(document, ensure_ascii=False, allow_nan=False) + "\n").encode())
-
-
-def write_npz(sentences: Iterable[SentenceMaps], path: Path) -> None:
-    """Write all maps, compressed. Raises `DiskError` or `CannotCreateError`."""
-    arrays: dict[str, _Weights] = {}
-
-    def as_name(number: int, attention_map: AttentionMap) -> str:
-        head = "mean" if attention_map.head is None else f"head{attention_map.head + 1}"
-        name = f"{number}.{attention_map.stack}.{attention_map.kind}.layer{attention_map.layer + 1}.{head}"
-        arrays[name] = attention_map.weights.astype(np.float32)
-        return name
-
-    document = json.dumps(_document(sentences, as_name), ensure_ascii=False)
-    content = io.BytesIO()
-    np.savez_compressed(content, allow_pickle=False, document=np.array(document), **arrays)
-    write_atomically(path, content.getvalue())
-
-
-def write_alignment(sentences: Iterable[SentenceMaps], path: Path) -> None:
-    """Write the `word_links` of each sentence as a Pharaoh line. Raises `DiskError` or `CannotCreateError`."""
-    write_atomically(path, "".join(as_pharaoh(word_links(sentence)) + "\n" for sentence in sentences).encode())
-
-
-def _document(sentences: Iterable[SentenceMaps], weights: Callable[[int, AttentionMap], object]) -> dict[str, Any]:
-    return {
-        "format": FORMAT,
-        "version": VERSION,
-        "sentences": [
-            {
-                "source": sentence.source,
-                "output": sentence.output,
-                "source_tokens": sentence.source_tokens,
-                "output_tokens": sentence.output_tokens,
-                "maps": [
-                    {
-                        "stack": attention_map.stack,
-                        "kind": attention_map.kind,
-                        "layer": attention_map.layer + 1,
-                        "head": None if attention_map.head is None else attention_map.head + 1,
-                        "weights": weights(number, attention_map),
-                    }
-                    for attention_map in sentence.maps
-                ],
-            }
-            for number, sentence in enumerate(sentences, 1)
-        ],
-    }

@@ -101,6 +101,11 @@ class RunPaths:
         return checked(self.path, "precision.json")
 
     @property
+    def map_history(self) -> Path:
+        """Return the path of the attention maps of a few sentences over the training."""
+        return self.path / "attention.npz"
+
+    @property
     def metrics(self) -> Path:
         """Return the path of the metrics, one line for each validation; raises as `checked`."""
         return checked(self.path, "metrics.jsonl")

@@ -8,6 +8,7 @@ from dikkat_runtime.localization import add_catalogs
 
 if TYPE_CHECKING:
     from dikkat.tasks.in_memory import classifier_of, language_model_of, translator_of
+    from dikkat.tasks.inspection.page import show
     from dikkat.tasks.kinds import load
     from dikkat_runtime.tasks.classifier import Classification, Classifier
     from dikkat_runtime.tasks.embedder import Embedder
@@ -26,6 +27,7 @@ __all__ = [
     "classifier_of",
     "language_model_of",
     "load",
+    "show",
     "translator_of",
 ]
 
@@ -40,6 +42,7 @@ _HOMES = {
     "classifier_of": "dikkat.tasks.in_memory:classifier_of",
     "language_model_of": "dikkat.tasks.in_memory:language_model_of",
     "load": "dikkat.tasks.kinds:load",
+    "show": "dikkat.tasks.inspection.page:show",
     "translator_of": "dikkat.tasks.in_memory:translator_of",
 }
 

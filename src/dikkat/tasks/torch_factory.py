@@ -1,13 +1,13 @@
 """The engines of PyTorch for the models of the runtime, registered as an entry point of `dikkat.engines`."""
 
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 from dikkat.config import RunConfig
-from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.attention_map import SentenceMaps
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -18,6 +18,7 @@ from dikkat.tasks.common.device import find_device
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.tasks.embedding import open_encoder
+from dikkat.tasks.inspection.reader_attention import AttendingReader
 from dikkat.tasks.translation.attention import Attending
 from dikkat.torch_engine.engine import TorchContexts, TorchEngine
 from dikkat.torch_engine.graph_engine import GraphEngine
@@ -25,6 +26,10 @@ from dikkat.torch_engine.static_search import why_not_static
 from dikkat.torch_engine.texts import TorchClassifier, TorchLanguageModel, TorchTexts
 from dikkat_runtime.engine.choose import EngineChoice, EngineRequest
 from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.embedder import Embedder
+from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.opening import OpenedModel
 from dikkat_runtime.tasks.translator import Translator
 
 __all__ = ["attention_maps", "config_of", "contexts", "open_encoder", "open_engine", "open_module"]
@@ -91,11 +96,17 @@ def contexts(engine: TorchEngine) -> TorchContexts:
     return TorchContexts(engine.model)
 
 
-def attention_maps(translator: Translator, text: str, translation: str | None) -> list[AttentionMap]:
-    """Return the attention maps of reading `text` and writing `translation`, by default the greedy one."""
-    attending = Attending(translator)
-    maps = attending.greedy(text) if translation is None else attending.forced(text, translation)
-    return list(maps.maps)
+def attention_maps(model: OpenedModel, text: str, translation: str | None) -> SentenceMaps:
+    """Return the attention maps of reading `text` and, of a translator, writing `translation`, or the greedy one.
+
+    Raises `UsageError` for a `translation` of a model that writes none.
+    """
+    if isinstance(model, Translator):
+        attending = Attending(model)
+        return attending.greedy(text) if translation is None else attending.forced(text, translation)
+    if translation is not None:
+        raise UsageError("only a translator writes a translation; leave it out")
+    return AttendingReader.of(cast(Classifier | Generator | Embedder, model)).read(text)
 
 
 def new_translator(run: RunDirectory, config: RunConfig) -> EncoderDecoder:

@@ -17,7 +17,7 @@ from dikkat.training.optimizer import Optimizer, learning_rate
 from dikkat.training.precision import Precision
 from dikkat.training.recovery import MAX_SKIPPED, Recovery
 from dikkat.training.state import TrainingState
-from dikkat.training.task import StepReport, Stop, Task, Validation, ValidationStoppedError, Watcher, never
+from dikkat.training.task import Observer, StepReport, Stop, Task, Validation, ValidationStoppedError, Watcher, never
 from dikkat_runtime.errors import msg
 
 
@@ -43,6 +43,8 @@ class Trainer:
         self.state = TrainingState()
         self.recovery = Recovery(run, config, self.parameters, self.optimizer, ranks)
         entries = self.parameters.master.numel() + sum(self.optimizer.sizes.values())
+        self.observer: Observer | None = None
+        """Looks at the model from time to time, on the first rank."""
         self.timer = RunTimer(budget.clock, save_bytes=4 * entries)
         self.plan = ValidationPlan.of(budget, config.validations)
 
@@ -62,11 +64,15 @@ class Trainer:
                 if not self._must_validate():
                     self._update(watcher)
                 with self.timer.overhead():
+                    if self.observer is not None and self.observer.is_due(self.state.updates):
+                        self.work.observe(self.state.updates, self.observer)
                     if self._must_validate():
                         self._validate(watcher, should_stop)
                     elif self._must_save() and self._check_finite(watcher):
                         self.plan.saved(self.state, self.timer.save_seconds)
                         self._try_to_save(watcher)
+            if self.observer is not None and self.state.updates:
+                self.work.observe(self.state.updates, self.observer)
         except ValidationStoppedError:
             self._check_finite(watcher)
             self.save()

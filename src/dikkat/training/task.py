@@ -152,6 +152,16 @@ def spread(count: int, share: float, least: int) -> NDArray[np.int64]:
     return np.unique(np.linspace(0, count - 1, chosen).astype(np.int64))
 
 
+class Observer(Protocol):
+    """Looks at the model between two updates, and leaves it as it is."""
+
+    def is_due(self, updates: int) -> bool:
+        """Return whether to look after so many updates."""
+
+    def observe(self, updates: int, model: nn.Module) -> None:
+        """Look at the model, which is in evaluation mode."""
+
+
 # The interface of a watcher, which receives the progress of a training run.
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.explain.page.document import asset as shared_asset
-from dikkat.explain.page.document import fill, in_one_scope, inert, page_script
+from dikkat.explain.explorer.document import asset as shared_asset
+from dikkat.explain.explorer.document import fill, in_one_scope, inert, page_script
 from dikkat.web.model_file import WebModel
 from dikkat.web.module import asset, core_bytes, service_script
 from dikkat_runtime.errors import UsageError

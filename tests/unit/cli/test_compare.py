@@ -30,22 +30,16 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> s
 
 
 @pytest.mark.seed("C2", "F26")
-def test_tables_json_and_picture(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_tables_and_json(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    drawn = tmp_path / "compare.svg"
-    assert run(["compare", *TINY, "--cell", "rnn", "--picture", str(drawn)]) == 0
+    assert run(["compare", *TINY, "--cell", "rnn"]) == 0
     captured = capsys.readouterr()
     headings = [line for line in captured.out.split("\n") if re.match(r"\d\. ", line)]
     assert [heading[0] for heading in headings] == list("1234567")
     assert "2 n² d + 4 n d²" in captured.out
     assert "join x1 and x5" in captured.out
-    assert drawn.read_text(encoding="utf-8").startswith("<?xml")
     notes = captured.err.split("\n")
     assert re.fullmatch(r"1/\d+  measuring convolution, n = 16, d = 8", notes[0])
-    assert notes[-2:] == [f"wrote {drawn}", ""]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["compare.svg"]
     assert run(["compare", *TINY, "--cell", "rnn", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["settings"].items() >= {
@@ -69,7 +63,7 @@ def test_the_time_that_is_left_is_told_from_the_parts_done(
 
 def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[ComparisonSettings] = []
-    monkeypatch.setattr(compare_command, "_run", lambda settings, json, picture: seen.append(settings))
+    monkeypatch.setattr(compare_command, "_run", lambda settings, json: seen.append(settings))
     assert run(["compare"]) == run(["compare", "--quick"]) == run(["compare", "--quick", "--lengths", "99"]) == 0
     standard, quick, mixed = seen
     assert standard == ComparisonSettings()
@@ -92,9 +86,6 @@ def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch
         (2, ["--cell", "lstm"], 'there is no cell "lstm"; choose from gru, rnn'),
         (2, ["--updates", "0"], "updates must be from 1 to 1,000,000, not 0"),
         (2, ["--seed", "-1"], "seed must be from 0 to 4,294,967,295, not -1"),
-        (2, ["--picture", "a.jpg"], "a.jpg: a picture is written as .png or .svg, not .jpg; rename it"),
-        (73, ["--picture", "/nowhere/a.png"],
-            "/nowhere/a.png: cannot be written: the folder /nowhere does not exist; create it first"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(
@@ -108,7 +99,7 @@ def test_bad_input_is_one_line(
 )
 def test_a_signal_ends_it_and_leaves_nothing(tmp_path: Path, number: signal.Signals, code: int) -> None:
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
-    arguments = ["--json", "--picture", str(tmp_path / "a.png")]
+    arguments = ["--json"]
     with subprocess.Popen(
         [sys.executable, "-m", "dikkat", "compare", *arguments],
         stdout=subprocess.PIPE,

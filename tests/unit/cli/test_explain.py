@@ -88,8 +88,9 @@ def test_turkish(capsys: pytest.CaptureFixture[str]) -> None:
             "--beta and --scaled both set the inverse temperature; leave one of them out"),
         (2, [HELLO, "--beta", "nan"], "--beta must be a finite number, not nan"),
         (2, [HELLO, "--language", "de"], 'there are no messages in "de"; choose from en, tr'),
-        (2, [HELLO, "--format", "html"],
-            "Invalid value for '--format': 'html' is not one of 'table', 'markdown'. Try `dikkat explain --help`."),
+        (2, [HELLO, "--format", "pdf"],
+            "Invalid value for '--format': 'pdf' is not one of 'table', 'markdown', 'html'. "
+            "Try `dikkat explain --help`."),
         (2, [HELLO, "--stack", "middle"],
             "Invalid value for '--stack': 'middle' is not one of 'encoder', 'decoder'. Try `dikkat explain --help`."),
         (2, [HELLO, "--kind", "x"],

@@ -18,17 +18,18 @@ import numpy as np
 import pytest
 from tests.system.sample_page import sample_page, sample_sentence
 from tests.unit.explain.payloads import PAYLOADS
-from tests.unit.explain.report.test_run_page import ROWS, facts
+from tests.unit.explain.report.test_run_page import facts
 from tests.unit.models.small import config
 
-from dikkat.explain.attention_map import AttentionMap
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps
 from dikkat.explain.drawing.chart import small_map
 from dikkat.explain.drawing.model_drawing import draw_model
 from dikkat.explain.drawing.outline import Outline, outline_of_config
-from dikkat.explain.page.document import assemble
+from dikkat.explain.explorer.document import assemble
+from dikkat.explain.notebook import html_of_maps
 from dikkat.explain.plots import plot_points
-from dikkat.explain.report.facts import ScoredSentence
-from dikkat.explain.report.run_page import Followed, Look, report_page, watch_page
+from dikkat.explain.report.facts import Example
+from dikkat.explain.report.run_page import report_page
 
 
 @cache
@@ -46,22 +47,23 @@ def attend_page(text: str) -> str:
 
 
 def report(text: str) -> str:
-    data = replace(facts().data, files=(text,), left_out={text: 7}, longest=(text, text))
-    held_out = replace(facts().held_out, lines=(text,), worst=(ScoredSentence(text, text, text, 3.0),))
-    run = replace(facts(), name=text, languages=(text, text), data=data, held_out=held_out, card=text, settings=text)
-    return report_page(replace(run, browser="page"), "en")
+    example = Example(text, [(text, text)], (text,))
+    run = replace(
+        facts(), title=text, name=text, summary=[(text, text)], scored_on=text, score_lines=(text,), rate=text
+    )
+    run = replace(run, files=(text,), data=[(text, "7")], faults=[(text, "7")], longest=example, worst=[example])
+    return report_page(replace(run, worst_note=text, card=text, settings=text, note=text, browser="page"), "en")
 
 
-def watch(text: str) -> str:
-    followed = [Followed(text, text, ((ROWS[0], Look(text, cross(text))),))]
-    return watch_page(text, text, ROWS[:2], followed, running=True)
+def cell(text: str) -> str:
+    return html_of_maps(SentenceMaps(text, text, (text, "<eos>"), ("<bos>", text), (cross(text),)))
 
 
 def model_drawing(text: str) -> str:
     return draw_model(replace(outline(), title=text))
 
 
-PAGES: dict[str, Callable[[str], str]] = {"attend": attend_page, "report": report, "watch": watch}
+PAGES: dict[str, Callable[[str], str]] = {"attend": attend_page, "report": report, "cell": cell}
 DRAWINGS: dict[str, Callable[[str], str]] = {"model": model_drawing, "map": lambda text: small_map(cross(text))}
 
 

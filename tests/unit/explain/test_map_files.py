@@ -13,8 +13,9 @@ import numpy as np
 import pytest
 from tests.system.written_maps import written_maps
 
-from dikkat.explain import attention_map as map_files
-from dikkat.explain.attention_map import AttentionMap, SentenceMaps, map_key, write_alignment, write_json, write_npz
+from dikkat.explain import map_files
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps, map_key
+from dikkat.explain.map_files import write_alignment, write_json, write_npz
 from dikkat_runtime.errors import CannotCreateError, DataError, DiskError
 
 READS, WRITES = ("▁a", "</script>", '"', "\x00\u202e", "<eos>"), ("<bos>", "▁b")

@@ -24,7 +24,7 @@ def translator(untrained: Path) -> Translator:
 
 def test_every_cell_has_the_weights_of_its_map(translator: Translator) -> None:
     """The maps come from the recorder; the trace from the captured q and k."""
-    for item in translator.attention(SOURCE, TARGET):
+    for item in translator.attend(SOURCE, TARGET):
         name = MapName(item.stack, item.layer, item.kind)
         target = TARGET if item.stack == "decoder" else None
         query = len(item.query_tokens) - 1

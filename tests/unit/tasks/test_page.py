@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dikkat.config import ModelConfig, RunConfig, TokenizerConfig
-from dikkat.explain.page.document import MapKind, Page
+from dikkat.explain.explorer.document import MapKind, Page
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.tasks.in_memory import translator_of

@@ -37,7 +37,7 @@ def test_attention_has_a_map_for_every_head(translator: Translator) -> None:
     """Rows E13 and E15: two layers of four heads in encoder, decoder and between the two, each (T, S)."""
     source = [*translator.tokenizer.labels(translator.encode(SOURCE)), "<eos>"]
     target = ["<bos>", *translator.tokenizer.labels(translator.tokenizer.encode(TARGET))]
-    maps = translator.attention(SOURCE, TARGET)
+    maps = translator.attend(SOURCE, TARGET)
     names = {(item.stack, item.kind, item.layer, item.head) for item in maps}
     stacks = (("encoder", "self"), ("decoder", "self"), ("decoder", "cross"))
     assert names == {(*stack, layer, head) for stack in stacks for layer in (0, 1) for head in range(4)}
@@ -52,7 +52,7 @@ def test_attention_has_a_map_for_every_head(translator: Translator) -> None:
 
 @pytest.mark.seed("E16")
 def test_the_decoder_looks_at_nothing_that_follows(translator: Translator) -> None:
-    maps = [item for item in translator.attention(SOURCE, TARGET) if (item.stack, item.kind) == ("decoder", "self")]
+    maps = [item for item in translator.attend(SOURCE, TARGET) if (item.stack, item.kind) == ("decoder", "self")]
     for item in maps:
         assert item.query_tokens[0] == "<bos>"
         assert not np.triu(item.weights, k=1).any()
@@ -70,7 +70,7 @@ def test_heads_and_layers_are_not_mixed_up(translator: Translator) -> None:
         attention = block.self_attention
         normalized = torch.nn.functional.layer_norm(x, (32,), *_norm_of(block))
         q, k, _ = attention.in_projection(normalized)[0].split(32, dim=-1)
-    maps = {(item.stack, item.layer, item.kind, item.head): item for item in translator.attention(SOURCE, TARGET)}
+    maps = {(item.stack, item.layer, item.kind, item.head): item for item in translator.attend(SOURCE, TARGET)}
     for head in range(4):
         columns = slice(8 * head, 8 * head + 8)
         scores = (q[:, columns].double() @ k[:, columns].double().T / 8**0.5).numpy()
@@ -87,24 +87,24 @@ def _norm_of(block: torch.nn.Module) -> tuple[torch.Tensor, torch.Tensor]:
 def test_attention_is_that_of_its_own_translation_if_none_is_given(translator: Translator) -> None:
     """Token by token as it was written: reading the text anew may cut it into others; loops are not decoded again."""
     own = next(translator.stream([SOURCE], DecodingOptions(), retry_loops=False))
-    maps = [item for item in translator.attention(SOURCE) if item.stack == "decoder"]
+    maps = [item for item in translator.attend(SOURCE) if item.stack == "decoder"]
     assert {item.query_tokens for item in maps} == {("<bos>", *own.tokens)}
 
 
 def test_watching_changes_no_translation(translator: Translator) -> None:
     before = translator.translate([SOURCE])
-    translator.attention(SOURCE, TARGET)
+    translator.attend(SOURCE, TARGET)
     assert translator.translate([SOURCE]) == before
 
 
 @pytest.mark.parametrize("text", ["", "  \t"])
 def test_an_empty_text_has_no_attention(translator: Translator, text: str) -> None:
     with pytest.raises(DataError, match="there is nothing to attend to in an empty text"):
-        translator.attention(text)
+        translator.attend(text)
 
 
 def test_an_empty_translation_has_one_row(translator: Translator) -> None:
-    maps = [item for item in translator.attention(SOURCE, "") if item.stack == "decoder"]
+    maps = [item for item in translator.attend(SOURCE, "") if item.stack == "decoder"]
     assert {item.query_tokens for item in maps} == {("<bos>",)}
 
 

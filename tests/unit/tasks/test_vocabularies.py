@@ -195,7 +195,7 @@ def test_the_runtime_refuses_them_too(tmp_path: Path) -> None:
 
 def test_the_page_of_attention_reads_and_writes_in_two_vocabularies(tmp_path: Path) -> None:
     translator = Translator.load(translator_run(tmp_path / "run", separate=True))
-    maps = translator.attention(SENTENCES[0], WRITTEN[0])
+    maps = translator.attend(SENTENCES[0], WRITTEN[0])
     cross = next(item for item in maps if item.kind == "cross")
     assert "".join(cross.key_tokens[:-1]).replace("▁", " ").strip() == SENTENCES[0]
     written = translator.target_tokenizer.labels(translator.target_tokenizer.encode(WRITTEN[0]))

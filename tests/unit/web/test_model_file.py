@@ -18,7 +18,7 @@ from tests.browser_engine import in_node
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 from tests.unit.interop.translators import sentencepiece_model
 
-from dikkat.explain.page.document import LANGUAGES
+from dikkat.explain.explorer.document import LANGUAGES
 from dikkat.interop.piece_vocabulary import piece_tokenizer
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.run_directory.tensor_files import FINE_STEPS, quantize_rows

@@ -42,8 +42,8 @@ class EngineFactory(Protocol):
     def contexts(self, engine: Any) -> Any:
         """Return the `Contexts` of a translator's torch engine."""
 
-    def attention_maps(self, translator: Any, text: str, translation: str | None) -> list[Any]:
-        """Return the attention maps of a translator that reads `text` and writes `translation`."""
+    def attention_maps(self, model: Any, text: str, translation: str | None) -> Any:
+        """Return the attention maps of a model that reads `text` and, of a translator, writes `translation`."""
 
 
 def entry_points(**asked: str) -> Any:

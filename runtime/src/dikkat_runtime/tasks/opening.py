@@ -54,6 +54,16 @@ class OpenedModel:
         """The settings of the run as the `RunConfig` of dikkat. Raises `UsageError` where dikkat is not installed."""
         return torch_factory().config_of(self._opened_by)
 
+    def attend(self, text: str, translation: str | None = None) -> Any:
+        """Return the attention of every stack, layer and head while reading `text` and, by a translator, writing.
+
+        It is a sequence of `AttentionMap`s of dikkat, whose axes carry the subwords, and which a notebook shows as a
+        page: `maps["cross", 2, 1]` is that of layer 2, head 1. A decoder row is labelled with the token that is fed in,
+        `<bos>` first. By default `translation` is what the model writes greedily. Raises `DataError` for an empty
+        text, and `UsageError` where dikkat is not installed.
+        """
+        return torch_factory().attention_maps(self, text, translation)
+
     @property
     def _opened_by(self) -> EngineRequest:
         if self.request is None:

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
 
-from dikkat_runtime.engine.choose import EngineRequest, torch_factory
+from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions, SearchDefaults
@@ -129,15 +128,6 @@ class Translator(OpenedModel):
         pieces = [self.reading.piece(piece.text) for own in segments for piece in own.pieces if piece.ids]
         names = self.surrogates if any(safe.placeholders for safe in protected) else ()
         return [(fill(piece, names).text, manner) for piece, manner in pieces]
-
-    def attention(self, text: str, translation: str | None = None) -> list[Any]:
-        """Return the attention of every stack, layer and head while reading `text` and writing `translation`.
-
-        Each is an `AttentionMap` of dikkat, whose axes carry the subwords; a decoder row is labelled with the token
-        that is fed in, `<bos>` first. By default `translation` is what the model writes greedily. Raises `DataError`
-        for an empty text, and `UsageError` where dikkat is not installed.
-        """
-        return torch_factory().attention_maps(self, text, translation)
 
     def translate(
         self,

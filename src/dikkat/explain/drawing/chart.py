@@ -5,6 +5,7 @@ import math
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from dikkat.explain.attention_map import AttentionMap, with_written_rows
 
@@ -79,12 +80,7 @@ _MAX_LENGTH = 14
 _VISIBLE = 0.02
 """Weight below which a cell is left blank."""
 
-MAP_STYLE = f"""
-.map {{ font: {_MAP_SIZE}px "DejaVu Sans", Verdana, system-ui, sans-serif; flex: none; }}
-.map text {{ fill: var(--ink); }}
-.map .paper {{ fill: none; stroke: var(--line); }}
-.map .cell {{ fill: var(--c0); }}
-"""
+MAP_STYLE = Path(__file__).with_name("map.css").read_text(encoding="utf-8")
 """Style that a page with maps needs, besides --ink, --line and --c0."""
 
 
@@ -125,16 +121,6 @@ _WIDTH, _HEIGHT = 420.0, 250.0
 """Small enough to stay legible on a phone, which shows a drawing narrower than this."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 52.0, 14.0, 44.0, 42.0
 _SIZE = 12.0
-
-CHART_STYLE = f"""
-.chart {{ width: 100%; height: auto; max-width: 40rem; font: {_SIZE}px "DejaVu Sans", Verdana, system-ui, sans-serif; }}
-.chart text {{ fill: var(--ink); }}
-.chart .grid {{ stroke: var(--line); stroke-width: 1; }}
-.chart .curve {{ fill: none; stroke-width: 2; }}
-.chart .c0 {{ stroke: var(--c0); }} .chart .c1 {{ stroke: var(--c1); stroke-dasharray: 6 3; }}
-.chart .f0 {{ fill: var(--c0); }} .chart .f1 {{ fill: var(--c1); }}
-"""
-"""Style that a page with charts needs, besides --ink, --line and the two colours --c0 and --c1."""
 
 Points = Sequence[tuple[float, float]]
 

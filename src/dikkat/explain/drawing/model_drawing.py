@@ -2,8 +2,9 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from dikkat.explain.drawing.chart import FONT, document, element, path, text, text_width
+from dikkat.explain.drawing.chart import document, element, path, text, text_width
 from dikkat.explain.drawing.outline import Outline, Part, Stack, SubLayer
 from dikkat_runtime.errors import msg
 
@@ -19,37 +20,7 @@ _OUTSIDE = 76.0
 """Space right of a stack: the number of its blocks, and the line between tied matrices."""
 
 _KEY = msg("B batch · S source · T target · D width · H heads · K head width · F hidden width · V vocabulary")
-_STYLE = f"""
-.model text {{ font: {_SMALL}px {FONT}; fill: #222; }}
-.model .title {{ font-size: {_TITLE}px; font-weight: bold; }}
-.model rect {{ stroke: #555; stroke-width: 1; }}
-.model .frame {{ fill: #f1f1f1; stroke: #aaa; }}
-.model .paper {{ fill: #fff; stroke: none; }}
-.model .embedding, .model .positions {{ fill: #f7d9dc; }}
-.model .attention, .model .recurrence {{ fill: #ffe0b8; }}
-.model .feed_forward {{ fill: #cfe7f5; }}
-.model .norm, .model .sum {{ fill: #f3f2c0; }}
-.model .output {{ fill: #dcdcf2; }}
-.model .softmax {{ fill: #d3ecd3; }}
-.model path {{ fill: none; stroke: #444; stroke-width: 1.3; }}
-.model .tied {{ stroke: #a03070; stroke-dasharray: 5 4; }}
-.model .head {{ fill: #444; stroke: none; }}
-@media (prefers-color-scheme: dark) {{
-.model text {{ fill: #eee; }}
-.model rect {{ stroke: #999; }}
-.model .paper {{ fill: #17191c; }}
-.model .frame {{ fill: #24272b; stroke: #666; }}
-.model .embedding, .model .positions {{ fill: #5d333a; }}
-.model .attention, .model .recurrence {{ fill: #66461c; }}
-.model .feed_forward {{ fill: #1f4a61; }}
-.model .norm, .model .sum {{ fill: #4d4b1c; }}
-.model .output {{ fill: #3b3b66; }}
-.model .softmax {{ fill: #2a522c; }}
-.model path {{ stroke: #bbb; }}
-.model .tied {{ stroke: #e58fbe; }}
-.model .head {{ fill: #bbb; }}
-}}
-"""
+_STYLE = Path(__file__).with_name("model.css").read_text(encoding="utf-8")
 
 
 def draw_model(outline: Outline) -> str:

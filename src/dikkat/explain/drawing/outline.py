@@ -4,8 +4,8 @@ An encoder-decoder is two stacks. A classifier or a language model is one.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import Literal, cast
+from dataclasses import dataclass, fields, replace
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -151,33 +151,17 @@ def _part(part: Part, indent: int) -> list[_Row]:
 
 def localized_outline(outline: Outline) -> Outline:
     """Return the outline with every name and fact in the spoken language; the title stays, which is a user's name."""
-    return replace(
-        outline, stacks=tuple(map(_localized_stack, outline.stacks)), notes=tuple(map(localized, outline.notes))
-    )
+    return replace(outline, stacks=_localized(outline.stacks), notes=tuple(map(localized, outline.notes)))
 
 
-def _localized_stack(stack: Stack) -> Stack:
-    return replace(
-        stack,
-        name=_said(stack.name),
-        reads=_said(stack.reads),
-        gives=_said(stack.gives),
-        below=tuple(map(_localized_part, stack.below)),
-        block=tuple(map(_sub_layer, stack.block)),
-        above=tuple(map(_localized_part, stack.above)),
-    )
-
-
-def _sub_layer(sub_layer: SubLayer) -> SubLayer:
-    return replace(sub_layer, part=_localized_part(sub_layer.part), norm=_localized_part(sub_layer.norm))
-
-
-def _localized_part(part: Part) -> Part:
-    return replace(part, title=_said(part.title), sizes=tuple(map(_said, part.sizes)))
-
-
-def _said(text: str) -> str:
-    return translated(text)
+def _localized(value: Any) -> Any:
+    """Every text within, but for the kinds of parts, which a drawing knows them by."""
+    if isinstance(value, tuple):
+        return tuple(map(_localized, value))
+    if isinstance(value, Stack | SubLayer | Part):
+        names = [field.name for field in fields(value) if field.name != "kind"]
+        return replace(value, **{name: _localized(getattr(value, name)) for name in names})
+    return translated(value) if isinstance(value, str) else value
 
 
 # Read the outline of a model off its modules: sizes and counts are those of the real tensors.

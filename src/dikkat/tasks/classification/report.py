@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from dikkat.data.corpus import Corpus
-from dikkat.explain.report.facts import Curve, Example, ReaderFacts, Rows
-from dikkat.explain.report.run_page import reader_page
+from dikkat.explain.report.facts import Curve, Example, Rows, RunFacts
+from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
@@ -32,10 +32,10 @@ _SHOWN_CHARACTERS = 600
 
 def classifier_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
     """Run the classifier of `run` on its held-out part, and return its report as HTML."""
-    return reader_page(classifier_facts(run, metrics, language), language)
+    return report_page(classifier_facts(run, metrics, language), language)
 
 
-def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
+def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
     """Classify the held-out part of `run`, and collect everything that its report shows."""
     say = spoken_in(language)
     classifier = Classifier.load(run.path)
@@ -49,7 +49,7 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
     model = classifier.config.model
     corpus = Corpus.open(run.corpus, "train", vocab_size=model.vocab_size)
     shown = sorted((text.text for text in evaluation.texts), key=len)[: len(evaluation.texts) // 2 + 1]
-    return ReaderFacts(
+    return RunFacts(
         title=say("Classifier: {labels}", ", ".join(classifier.labels[:_SHOWN_CLASSES])),
         name=run.path.resolve().name,
         summary=[
@@ -73,7 +73,7 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
         files=run.read_config()["data_source"]["data"],
         data=_data(run, say),
         faults=_faults(corpus, classifier, evaluation, say),
-        lengths=corpus.source_lengths,
+        lengths={say("training"): corpus.source_lengths},
         worst_note=say("The held-out texts of which the model was most sure, and wrong. Look for wrong labels first."),
         worst=_worst(evaluation, say, (say("model"), say("human"))),
         maps=attention_of(classifier, shown),

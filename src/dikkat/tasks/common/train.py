@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -33,6 +33,7 @@ from dikkat.tasks.common.card import (
     training_facts,
 )
 from dikkat.tasks.common.device import device_name, find_device
+from dikkat.tasks.common.map_history import MapKeeper
 from dikkat.tasks.common.members import require_translator, train_members
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.speed_trial import (
@@ -87,6 +88,7 @@ def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
     return msg("resumed with {differences}: the model will be as good, but not the same bit for bit", differences)
 
 
+_UNLOCKED = msg("{out} cannot be locked on its file system; make sure that nothing else trains in it")
 _RESUMING = msg("resuming with the data and settings in {out}; those of the command line are not read")
 FIRST_UPDATES = 3
 """Updates that are timed. The first is left out, since it includes one-time costs."""
@@ -252,13 +254,14 @@ def train(
     started: float | None = None,
     command: str = "",
     ranks: Ranks = ONE_PROCESS,
+    watch_texts: Sequence[str] = (),
 ) -> Outcome:
     """Prepare the data, train, validate, and leave a run directory at `out`.
 
-    `started` is when the time limit began to count (`time.monotonic`). The time to compile the kernels, once on each
-    machine, is not counted. `command` is the command line that made the run, for its card. Of several `ranks` the
-    first does all but the gradients of the others, which hear nothing of `watcher` and return an empty outcome. Raises
-    the errors of every step.
+    `started` is when the time limit began to count (`time.monotonic`), without the time to compile the kernels, once on
+    each machine. `command` made the run, for its card. The maps of `watch_texts` are kept over the training. Of several
+    `ranks` the first does all but the gradients of the others, which hear nothing of `watcher` and return an empty
+    outcome. Raises the errors of every step.
     """
     started = time.monotonic() if started is None else started
     where = find_device(device)
@@ -272,9 +275,7 @@ def train(
         with ranks.leading():
             run = RunDirectory.create(out, resume=resume)
             if not held.enter_context(run.alone()):
-                watcher.note(
-                    msg("{out} cannot be locked on its file system; make sure that nothing else trains in it", out)
-                )
+                watcher.note(_UNLOCKED.fill(out))
             ranks.mark_begun()
             was_prepared = resume and run.has_config
             is_member = out.parent.name == MEMBERS
@@ -291,10 +292,10 @@ def train(
         with ranks.leading():
             watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
             _resume(trainer, run, watcher)
+            trainer.observer = MapKeeper.of(run, config, trainer.model, watch_texts, trainer.state.updates)
         _adopt(trainer)
-        time_limit_watcher = TimeLimitWatcher(
-            watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config)
-        )
+        batches = trainer.task.batches_per_epoch
+        time_limit_watcher = TimeLimitWatcher(watcher, config, batches, can_shrink=_can_shrink(run, config))
         finished = trainer.train(time_limit_watcher, should_stop, started)
         train_one = partial(train, job, watcher=watcher, device=device, should_stop=should_stop)
         if not (finished and train_members(run, config, watcher, train_one)):

@@ -1,6 +1,6 @@
 """Measure what every head of a trained model does on held-out text, and what is lost without it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +13,7 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.readers import read_pairs
 from dikkat.evaluation.alignment_error import GoldAlignment, parse_alignments
 from dikkat.explain.head_analysis.alignment_head import Agreement, Agreements, WordNumbers, choose_alignment_head
+from dikkat.explain.head_analysis.circuits import head_scores
 from dikkat.explain.head_analysis.head_stats import HeadStats, HeadStatsCollector
 from dikkat.explain.head_analysis.importance import (
     Cost,
@@ -27,6 +28,7 @@ from dikkat.explain.head_analysis.importance import (
     occlusion,
 )
 from dikkat.explain.work_items import PieceCounter, Watch
+from dikkat.models.language_model import LanguageModel
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
@@ -54,6 +56,8 @@ class HeadSubject:
     """Returns the quality of the model, as it is now, on the texts with these indices."""
     note: str = ""
     """What who looks at the heads should know; empty where there is nothing."""
+    longest: int = 0
+    """Tokens that a language model reads at once."""
 
 
 def spread(count: int, most: int, path: Path) -> list[int]:
@@ -80,6 +84,8 @@ class HeadFinding:
     """Loss of quality while this head alone is off."""
     agreement: Agreement | None
     """Agreement with word alignments, for heads of cross-attention."""
+    patterns: Mapping[str, float] | None = None
+    """Scores of a head of a language model, see `detection_patterns`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,7 +190,8 @@ def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsRepo
     counter(msg("all heads on"))
     whole = subject.measure(sample)
     costs = head_costs(subject.model, whole, partial(subject.measure, sample), counter)
-    findings = tuple(HeadFinding(head, collector.of(head), costs[head], None) for head in heads)
+    scores = head_scores(subject.model, subject.longest) if isinstance(subject.model, LanguageModel) else {}
+    findings = tuple(HeadFinding(head, collector.of(head), costs[head], None, scores.get(head)) for head in heads)
     order = least_useful(costs, prune)
     pruned = _prune(subject.model, partial(subject.measure, others), order, counts, counter) if prune else ()
     return HeadsReport(subject.kind, len(sample), whole, findings, None, len(others), pruned, subject.note)

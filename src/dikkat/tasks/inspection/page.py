@@ -2,34 +2,36 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
 import torch
 
-from dikkat.explain.attention_map import END, SentenceMaps, Words, has_spaces
+from dikkat.explain.explorer.document import (
+    Beam,
+    Candidate,
+    HeadOff,
+    MapKind,
+    Page,
+    PageSentence,
+    Saliency,
+    Weights,
+    assemble,
+)
 from dikkat.explain.head_analysis.importance import (
     HeadName,
-    attention_rollout,
     gradient_times_input,
     head_names,
     occlusion,
     without_heads,
 )
-from dikkat.explain.page.document import (
-    Beam,
-    Candidate,
-    HeadOff,
-    MapKind,
-    Maps,
-    Page,
-    PageSentence,
-    Saliency,
-    TokenizedText,
-    Weights,
-    assemble,
-)
+from dikkat.explain.notebook import PAGE_KINDS, Shown, explorer_of, page_sentence, shown_page
+from dikkat.explain.report.html import card, foreign, heading, page, preformatted
+from dikkat.explain.report.run_page import training_curves, translator_curves
+from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
+from dikkat.tasks.kinds import load
 from dikkat.tasks.translation.attention import Attending
 from dikkat.torch_engine.beam_search import BeamTree, Branch, beam_search, path_of
 from dikkat.torch_engine.stepper import pad_sources
@@ -37,20 +39,18 @@ from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.localization import language, translated
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.text_files import read_lines
 
 BEAM = BeamOptions()
+SAMPLES = 3
+"""Held-out sentences on the page of a run."""
 MAX_TOKENS = 2000
 """Limit of the tokens of one side of a sentence."""
 MAX_SALIENT_TOKENS = 200
 """Limit of the tokens of one side of a sentence with saliency, which takes one pass for each token."""
-
-_KINDS: dict[tuple[str, str], MapKind] = {
-    ("encoder", "self"): "encoder-self",
-    ("decoder", "self"): "decoder-self",
-    ("decoder", "cross"): "cross",
-}
 
 
 def write_page(
@@ -69,8 +69,8 @@ def write_page(
     page. Raises `DataError` when there is no sentence, or an empty or very long one; `UsageError` for a number of
     targets that does not fit or an unknown language; `DiskError` or `CannotCreateError` when `path` cannot be written.
     """
-    page = collect_page(translator, sentences, targets=targets, heads_off=heads_off)
-    write_atomically(path, assemble(page, language).encode())
+    content = collect_page(translator, sentences, targets=targets, heads_off=heads_off)
+    write_atomically(path, assemble(content, language).encode())
 
 
 def collect_page(
@@ -99,6 +99,38 @@ def collect_page(
     )
 
 
+def show(run: str | Path, text: str | None = None, target: str | None = None) -> Shown:
+    """Return the page of the model of `run` that reads `text`, for the cell of a notebook; or of the run itself.
+
+    A translator writes `target`, by default its best output. The page of a run has its curves, its card, and of a
+    translator some held-out sentences. Raises the errors of `collect_page` and of loading a run.
+    """
+    model, path = load(run), Path(run)
+    if text is None:
+        return _show_run(model, RunDirectory.open(path))
+    maps = model.attend(text, target)
+    if isinstance(model, Translator):
+        return shown_page(collect_page(model, [text], targets=[target], heads_off=False), maps)
+    return explorer_of([maps], path.resolve().name)
+
+
+def _show_run(model: object, run: RunDirectory) -> Shown:
+    name, metrics = run.path.resolve().name, run.read_metrics()
+    parts = [
+        heading(name, 1),
+        *([training_curves(metrics, translator_curves(translated), translated)] if metrics else []),
+    ]
+    if isinstance(model, Translator) and run.held_out("validation", "source").exists():
+        columns = (islice(read_lines(run.held_out("validation", side)), SAMPLES) for side in ("source", "target"))
+        parts.append(heading(translated("Held-out sentences")))
+        for source, reference in zip(*columns, strict=True):
+            lines = {"source": source, "model": model.translate([source])[0].text, "human": reference}
+            parts.append(card("", [(translated(label), foreign(line)) for label, line in lines.items()]))
+    if run.card.exists():
+        parts.append(preformatted(run.card.read_text(encoding="utf-8")))
+    return Shown(name, page(name, language(), parts))
+
+
 @dataclass(frozen=True, slots=True)
 class _Collector:
     translator: Translator
@@ -117,16 +149,13 @@ class _Collector:
             maps, score, beam = self.attending.forced(text, target), None, None
             language = self.translator.config.data.target_language
             written = self.translator.target_tokenizer.encode(target.strip(), language)
-        by_kind = _by_kind(maps)
-        return PageSentence(
-            source=_tokenized(maps.source, maps.source_tokens, maps.source_tokens),
-            target=_tokenized(maps.output, (*maps.output_tokens, END), maps.source_tokens),
+        return page_sentence(
+            maps,
             score=score,
-            maps=by_kind,
-            rollout={kind: _rollout(by_kind[kind]) for kind in ("encoder-self", "decoder-self")},
             beam=beam,
             heads_off=self.heads_off[number] if beam is not None and self.heads_off else (),
             saliency=self._saliency(source, written),
+            is_given=target is not None,
         )
 
     def _search(self, source: Sequence[int]) -> tuple[Hypothesis, list[list[Branch]]]:
@@ -192,31 +221,7 @@ def _all_without(translator: Translator, sentences: Sequence[str]) -> list[list[
 
 
 def _kind(name: HeadName) -> MapKind:
-    return _KINDS[name.stack, name.kind]
-
-
-def _by_kind(maps: SentenceMaps) -> Maps:
-    layers: dict[MapKind, dict[int, list[Weights]]] = {kind: {} for kind in _KINDS.values()}
-    for attention_map in maps.maps:
-        layers[_KINDS[attention_map.stack, attention_map.kind]].setdefault(attention_map.layer, []).append(
-            attention_map.weights
-        )
-    return {kind: [np.stack(heads) for _, heads in sorted(by_layer.items())] for kind, by_layer in layers.items()}
-
-
-def _rollout(layers: Sequence[Weights]) -> list[Weights]:
-    return [layer_weights.astype(np.float32)[None] for layer_weights in attention_rollout(layers)]
-
-
-def _tokenized(text: str, tokens: tuple[str, ...], source_tokens: tuple[str, ...]) -> TokenizedText:
-    # the source tells whether the vocabulary is of subwords, since a target may be empty
-    words = Words.of(tokens, text, spaced=has_spaces(source_tokens))
-    numbers = words.members.argmax(axis=0)
-    # a token may hold a rare separator and so be of two words: it becomes the one word of both
-    firsts, ids = np.unique(numbers, return_inverse=True)
-    ends = [*firsts[1:].tolist(), len(words.names)]
-    names = (" ".join(words.names[first:end]) for first, end in zip(firsts.tolist(), ends, strict=True))
-    return TokenizedText(text, tokens, tuple(ids.tolist()), tuple(names))
+    return PAGE_KINDS[name.stack, name.kind]
 
 
 def _shares(influence: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Weights:

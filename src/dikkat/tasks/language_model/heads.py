@@ -56,7 +56,7 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
         nats, tokens = sum(float(loss.likelihood) for loss in losses), sum(loss.predictions for loss in losses)
         return Quality(nats / max(1, tokens), float("nan"))
 
-    return HeadSubject(model, "lm", len(packed), observe, measure)
+    return HeadSubject(model, "lm", len(packed), observe, measure, longest=trained.context)
 
 
 def _stream(trained: LanguageModel, run: RunDirectory, data: Sequence[str]) -> Corpus:

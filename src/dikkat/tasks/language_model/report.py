@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from dikkat.data.corpus import Corpus
 from dikkat.data.packing import Example as Asked
 from dikkat.data.packing import Windows, hidden_tokens, next_tokens
-from dikkat.explain.report.facts import Curve, Example, ReaderFacts, Rows
-from dikkat.explain.report.run_page import reader_page
+from dikkat.explain.report.facts import Curve, Example, Rows, RunFacts
+from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.report import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model
@@ -32,10 +32,10 @@ _MAX_TOKENS = 500_000
 
 def language_model_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
     """Run the language model of `run` on its held-out part, and return its report as HTML."""
-    return reader_page(language_model_facts(run, metrics, language), language)
+    return report_page(language_model_facts(run, metrics, language), language)
 
 
-def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> ReaderFacts:
+def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
     """Run the model on the held-out part of `run`, and collect everything that its report shows."""
     say = spoken_in(language)
     trained = LanguageModel.load(run.path)
@@ -51,7 +51,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
         lines = [f"{label} {best[key]:.4f}" for key, label in scores.items()]
     else:
         lines = evaluate_language_model(run.path, (), stride=trained.context).lines()
-    return ReaderFacts(
+    return RunFacts(
         title=say("Language model ({objective})", settings.objective),
         name=run.path.resolve().name,
         summary=[
@@ -76,7 +76,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
         files=run.read_config()["data_source"]["data"],
         data=_data(run, train, held_out, say, (say("training"), say("validation"))),
         faults=_faults(train, held_out, say),
-        lengths=train.source_lengths,
+        lengths={say("training"): train.source_lengths},
         worst_note=say(
             "The held-out passages that surprised the model most. Look for names, numbers, rare words, noise."
         ),

@@ -1,6 +1,6 @@
 """The job of training a translator."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from itertools import islice
@@ -11,7 +11,6 @@ from sacrebleu.metrics.chrf import CHRF
 
 from dikkat.config import ModelConfig, RunConfig
 from dikkat.data.cleaning import CleaningReport
-from dikkat.data.corpus import Corpus
 from dikkat.evaluation.scores import PLAIN, Scoring, score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
@@ -33,7 +32,6 @@ from dikkat_runtime.errors import msg
 from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 # Write the model card of a translator: origin, data, scores and the command that makes it again.
 
@@ -91,8 +89,6 @@ class TranslatorJob:
     """Train a translator from parallel text; see `Job`."""
 
     request: TrainRequest
-    new_validator: Callable[[Corpus, Tokenizer, list[str], list[str], Scoring], Validator] = Validator
-    """Makes the validator; another one may watch the model as well."""
 
     @property
     def data(self) -> tuple[str, ...]:
@@ -114,7 +110,7 @@ class TranslatorJob:
         targets, scoring = scored_as_trained(targets, config)
         vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
         train, validation = (open_corpus(run, part, vocabularies) for part in ("train", "validation"))
-        validator = self.new_validator(validation, vocabularies.target, sources, targets, scoring)
+        validator = Validator(validation, vocabularies.target, sources, targets, scoring)
         validator.open_engine = partial(engine_in_memory, config=config.model)
         model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
         if run.initial.exists():

@@ -19,7 +19,7 @@ from dikkat.training.low_rank import LowRankParameters
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.state import TrainingState
-from dikkat.training.task import BatchLoss, Part, Stop, Task, Validation, ValidationStoppedError
+from dikkat.training.task import BatchLoss, Observer, Part, Stop, Task, Validation, ValidationStoppedError
 
 
 class EarlyGradients:
@@ -162,6 +162,15 @@ class SharedWork:
             raise ValidationStoppedError
         own = Validation(loss, {}, score, ()) if validation is None else validation
         return replace(own, loss=loss, score=score, is_meaningful=bool(is_meaningful))
+
+    def observe(self, updates: int, observer: Observer) -> None:
+        """Let `observer` look at the weights of this update, in float32 as a checkpoint has them."""
+        self.task.model.eval()
+        try:
+            with self.parameters.swapped(self.parameters.master, torch.float32), torch.no_grad():
+                observer.observe(updates, self.task.model)
+        finally:
+            self.task.model.train()
 
     def _own_share(self, number: int, weights: Tensor, should_stop: Stop) -> Validation | None:
         """Do this rank's share of a validation; returns None where any of them was asked to stop."""

@@ -45,18 +45,6 @@ def test_no_page_may_ask_for_anything(scripts: bool) -> None:
     assert {"name": "viewport", "content": "width=device-width, initial-scale=1"} in result.named("meta")
 
 
-def test_only_a_page_that_is_told_to_loads_itself_again() -> None:
-    refreshes = [
-        [
-            item
-            for item in seen(page("t", "en", [], refresh=seconds)).named("meta")
-            if item.get("http-equiv") == "refresh"
-        ]
-        for seconds in (None, 5)
-    ]
-    assert refreshes == [[], [{"http-equiv": "refresh", "content": "5"}]]
-
-
 @pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.gz"])
 def test_a_page_has_the_suffix_of_one(name: str, tmp_path: Path) -> None:
     check_page(tmp_path / "report.HTML")

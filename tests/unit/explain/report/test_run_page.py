@@ -11,10 +11,13 @@ from tests.unit.explain.report.inspection import Seen, seen
 from tests.unit.models.small import config
 
 from dikkat.explain.drawing.outline import outline_of_config
-from dikkat.explain.report.facts import DataFacts, HeldOutFacts, Repetition, RunFacts, ScoredSentence
-from dikkat.explain.report.run_page import report_page
+from dikkat.explain.report.facts import Example, RunFacts
+from dikkat.explain.report.run_page import report_page, translator_curves
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import spoken_in
 
+LANGUAGES = ("en", "tr")
+THREE = ("en", "tr", "tr")
 HOSTILE = '</bdi><script>alert(1)</script>" srcdoc="x'
 MEASURED: list[tuple[float | None, float, float]] = [(4.0, 3.5, 20.0), (2.0, 2.125, 41.0), (None, 2.0, 40.0)]
 ROWS = [
@@ -36,34 +39,33 @@ ROWS = [
 def facts() -> RunFacts:
     """Return what is known of a run; not at import, since every process collects this file and few draw an outline."""
     return RunFacts(
+        title="Translator en → tr",
         name="my run",
-        languages=("en", "tr"),
+        summary=[("chrF", "45.7"), ("BLEU", "12.3")],
+        scored_on="On the test part, 54 sentences that training never looked at:",
+        score_lines=("BLEU  12.34  signature:1", "chrF  45.67  signature:2"),
+        rate="3.0 passes over the data",
         metrics=ROWS,
-        data=DataFacts(
-            files=("a.en", "a.tr"),
-            validation_files=(),
-            read=1234,
-            left_out={"duplicate": 77, "empty side": 3},
-            train_pairs=1000,
-            validation_pairs=100,
-            test_pairs=54,
-            source_lengths=np.array([3, 5, 9, 400]),
-            target_lengths=np.array([2, 4, 8, 300]),
-            longest=("a very long source", HOSTILE),
-            repetition=Repetition(1000, 11, 22, 33, 54, 6),
+        curves=translator_curves(spoken_in("en")),
+        files=("a.en", "a.tr"),
+        data=[("pairs read", "1,234"), ("left out: duplicate", "77"), ("pairs to train on", "1,000")],
+        faults=[("of 54 held-out sources also occur in training", "6")],
+        examined="Looked at: 1,000 training pairs.",
+        lengths={"source": np.array([3, 5, 9, 400]), "target": np.array([2, 4, 8, 300])},
+        longest=Example(
+            "The longest training pair", [("source", "a very long source"), ("target", HOSTILE)], LANGUAGES
         ),
-        held_out=HeldOutFacts(
-            is_test=True,
-            sentences=54,
-            bleu=12.34,
-            chrf=45.67,
-            lines=("BLEU  12.34  signature:1", "chrF  45.67  signature:2"),
-            worst=(ScoredSentence(HOSTILE, "çeviri", "reference", 3.21), ScoredSentence("שלום", "x", "y", 9.87)),
-        ),
+        worst_note="The held-out sentences with the lowest chrF.",
+        worst=[
+            Example("chrF 3.2", [("source", HOSTILE), ("model", "çeviri"), ("human", "reference")], THREE),
+            Example("chrF 9.9", [("source", "שלום"), ("model", "x"), ("human", "y")], THREE),
+        ],
+        maps=(),
+        browser=f'<!doctype html><p title="a">1 &lt; 2 &amp; {HOSTILE}</p>',
+        model=(),
         outline=outline_of_config(config(), "my run"),
         card="# Translator en → tr\n\n    dikkat train translator a.en a.tr\n",
         settings='{"seed": 1}\n',
-        browser=f'<!doctype html><p title="a">1 &lt; 2 &amp; {HOSTILE}</p>',
     )
 
 
@@ -74,11 +76,11 @@ def shown(run: RunFacts | None = None, language: str = "en") -> Seen:
 def test_everything_is_told() -> None:
     text = shown().text
     for message in (
-        "Translator en → tr", "my run", "45.7", "12.3", "2.125", "1.5", "200", "1,234", "left out: duplicate", "77",
-        "left out: empty side", "a.en, a.tr", "1,000", "signature:1", "signature:2", "54 sentences that training never",
+        "Translator en → tr", "my run", "45.7", "12.3", "3.0 passes", "1,234", "left out: duplicate", "77",
+        "a.en, a.tr", "1,000", "signature:1", "signature:2", "54 sentences that training never", "Looked at: 1,000",
         "a very long source", "chrF 3.2", "çeviri", "reference", "chrF 9.9", "שלום", "dikkat train translator a.en",
         '{"seed": 1}', "of 54 held-out sources also occur in training", "mask: causal (no future)",
-        f"{facts().outline.parameters:,} parameters",
+        f"{outline_of_config(config(), 'my run').parameters:,} parameters",
     ):  # fmt: skip
         assert message in text, message
     assert HOSTILE in text
@@ -101,21 +103,17 @@ def test_curves_leave_out_what_was_not_finite() -> None:
     assert len(curves) == 3 * 4 - 1
 
 
-def test_a_run_of_one_validation_without_a_test_part() -> None:
-    thin = replace(
-        facts(), metrics=ROWS[:1], languages=("", ""), held_out=replace(facts().held_out, is_test=False, worst=()),
-        data=replace(facts().data, left_out={}, source_lengths=np.array([1]), target_lengths=np.array([1])),
-    )  # fmt: skip
+def test_a_run_of_one_validation_and_one_text() -> None:
+    thin = replace(facts(), metrics=ROWS[:1], worst=(), longest=None, lengths={"training": np.array([1])}, examined="")
     result = shown(thin)
-    assert "Translator ? → ?" in result.text
-    assert "this run held out no test part" in result.text
-    assert "left out0" in result.text
+    assert "There is none." in result.text
+    assert "Lengths of what is trained on" not in result.text
 
 
 @pytest.mark.parametrize("length", [1, 7, 24, 25, 100, 4000])
 def test_the_bars_hold_every_pair(length: int) -> None:
     lengths = np.concatenate([np.arange(1, length + 1), [length, 5 * length]])
-    result = shown(replace(facts(), data=replace(facts().data, source_lengths=lengths, target_lengths=lengths[:1])))
+    result = shown(replace(facts(), lengths={"source": lengths, "target": lengths[:1]}))
     bars = [text for text in result.texts if text.startswith("source ") and ": " in text]
     assert sum(int(text.rpartition(": ")[2].replace(",", "")) for text in bars) == length + 2
     assert len(bars) <= 30
@@ -124,9 +122,8 @@ def test_the_bars_hold_every_pair(length: int) -> None:
 def test_turkish_is_turkish() -> None:
     result = shown(language="tr")
     assert result.named("html") == [{"lang": "tr"}]
-    assert "Çevirmen en → tr" in result.text
-    assert "En kötü cümleler" in result.text
-    assert "Worst sentences" not in result.text
+    assert "En kötü yanlışlar" in result.text
+    assert "Worst mistakes" not in result.text
 
 
 def test_a_language_without_a_catalog_is_refused() -> None:

@@ -46,8 +46,9 @@ function change(changes) {
   state.layer = Math.min(state.layer, currentSentence().maps[state.kind].length - 1);
   const heads = [...state.heads].filter((head) => head < numHeads());
   state.heads = new Set(heads.length ? heads : allHeads());
-  if (state.sentence !== before.sentence) Object.assign(state, { step: 1, row: 0, off: null });
-  if (["sentence", "kind", "words", "tab"].some((name) => state[name] !== before[name])) light.kept = null;
+  const isOtherText = textNumber() !== textNumber(before.sentence);
+  if (isOtherText) Object.assign(state, { step: 1, row: 0, off: null });
+  if (isOtherText || ["kind", "words", "tab"].some((name) => state[name] !== before[name])) light.kept = null;
   light.pointed = null; // what was pointed at is drawn anew, so it cannot tell when the pointer leaves
   drawPage();
 }

@@ -7,7 +7,7 @@ import json
 import pytest
 from tests.system.sample_page import TARGET, sample_page, sample_sentence
 
-from dikkat.explain.page.document import TokenizedText, as_json
+from dikkat.explain.explorer.document import TokenizedText, as_json
 
 
 def test_everything_is_there() -> None:

@@ -20,8 +20,8 @@ const KEYS = [
 
 const KEY_ACTIONS = {
   "?": () => toggleHelp(),
-  n: () => goToSentence(state.sentence + 1),
-  p: () => goToSentence(state.sentence - 1),
+  n: () => goToSentence(textNumber() + 1),
+  p: () => goToSentence(textNumber() - 1),
   t: () => change({ tab: nextOf(TABS, state.tab) }),
   e: () => goToKind("encoder-self"),
   d: () => goToKind("decoder-self"),
@@ -56,7 +56,8 @@ function goToKind(kind) {
   if (KINDS.includes(kind)) change({ kind });
 }
 
-function goToSentence(sentence) {
+function goToSentence(text) {
+  const sentence = text * looks() + (state.sentence % looks());
   if (sentence >= 0 && sentence < DATA.sentences.length) change({ sentence });
 }
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -40,6 +40,7 @@ SCRIPTS = (
     "importance.js",
     "controls.js",
     "keyboard.js",
+    "training.js",
     "drawing.js",
 )
 """Scripts of every page in the order in which they run, all in one scope; the last one follows."""
@@ -51,14 +52,19 @@ LANGUAGES = ("en", "tr")
 add_catalogs(Path(__file__).parents[2])
 
 
-def assemble(page: "Page", language: str = "en") -> str:
+def assemble(page: "Page", language: str = "en", refresh: int | None = None) -> str:
     """Return the whole HTML file; `language` (one of `LANGUAGES`) is the one it opens in.
+
+    With `refresh` it reloads itself after so many seconds.
 
     Its content security policy allows this one script and this one style by their hashes and nothing else: no request,
     no frame, no form, no code from data. Raises `UsageError` for another language.
     """
     scripts = {"SCRIPT": page_script([asset("start.js")])}
-    return fill(asset("page.html"), language, asset("page.css"), scripts, {"DATA": inert(as_json(page))})
+    template = asset("page.html")
+    if refresh is not None:
+        template = template.replace("<title>", f'<meta http-equiv="refresh" content="{refresh}">\n<title>', 1)
+    return fill(template, language, asset("page.css"), scripts, {"DATA": inert(as_json(page))})
 
 
 def fill(
@@ -243,13 +249,15 @@ class PageSentence:
     target: TokenizedText
     """T + 1 tokens: row t of a decoder's map read token t and wrote token t + 1."""
     score: float | None
-    """Score of the target as the model's own output; None for a target of the user."""
+    """Score of the target as the model's own output; None where it is not known."""
     maps: Maps
     rollout: Maps
     """Attention rollout up to each layer, as one head; see `dikkat.explain.head_analysis.importance`."""
     beam: Beam | None
     heads_off: Sequence[HeadOff]
     saliency: Saliency | None
+    is_given: bool = False
+    """Whether the target is not the model's own output."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,6 +269,21 @@ class Page:
     source_language: str
     target_language: str
     sentences: Sequence[PageSentence]
+    training: Mapping[str, Any] | None = None
+    """What a page over training shows beside its sentences, which are those of one text after the other."""
+
+    @property
+    def kinds(self) -> list[MapKind]:
+        """Return the kinds of map that every sentence has."""
+        return [kind for kind in get_args(MapKind) if all(kind in sentence.maps for sentence in self.sentences)]
+
+    @property
+    def tabs(self) -> list[str]:
+        """Return the tabs that have something to show: only a decoder with a source writes step by step."""
+        if "cross" not in self.kinds:
+            return ["maps"]
+        searched = any(one.beam or one.heads_off or one.saliency for one in self.sentences)
+        return ["maps", "decoding", *(["heads", "importance"] if searched else [])]
 
 
 def as_json(page: Page) -> str:
@@ -271,6 +294,9 @@ def as_json(page: Page) -> str:
         "name": page.name,
         "sourceLanguage": page.source_language,
         "targetLanguage": page.target_language,
+        "kinds": page.kinds,
+        "tabs": page.tabs,
+        "training": page.training,
         "sentences": [_sentence(sentence, longest_dense) for sentence in page.sentences],
     }
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
@@ -295,6 +321,7 @@ def _sentence(sentence: PageSentence, longest_dense: int) -> dict[str, Any]:
         "source": _text(sentence.source),
         "target": _text(sentence.target),
         "score": _rounded(sentence.score),
+        "isGiven": sentence.is_given,
         "maps": _maps(sentence.maps, longest_dense),
         "rollout": _maps(sentence.rollout, longest_dense),
         "beam": None if sentence.beam is None else _beam(sentence.beam),

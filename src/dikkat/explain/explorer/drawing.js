@@ -6,6 +6,7 @@ function drawPage() {
   drawFrame();
   if (!DATA.sentences.length) return;
   drawSentence();
+  drawTraining();
   drawTabs();
   drawControls();
   drawStage();

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import pytest
 from tests.system.sample_page import sample_page, sample_sentence
 
-from dikkat.explain.page.document import _HERE, SCRIPTS, assemble
+from dikkat.explain.explorer.document import _HERE, SCRIPTS, assemble
 from dikkat_runtime.errors import UsageError
 
 HOSTILE = "</script><script>alert(1)</script><!-- {{SCRIPT}} & <img src=x onerror=alert(1)> \u2028"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from dikkat.explain.page.document import KEPT, Weights, packed, packed_bytes
+from dikkat.explain.explorer.document import KEPT, Weights, packed, packed_bytes
 
 
 def unpacked(found: dict[str, Any]) -> Weights:

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from dikkat.explain.page.document import asset
+from dikkat.explain.explorer.document import asset
 
 VALUES = (-0.001, 0.0, -0.0, -0.006, 1.25, -1234.5)
 WRITTEN = {

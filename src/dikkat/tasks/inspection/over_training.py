@@ -1,0 +1,132 @@
+"""Show how the attention of a run came about: its maps after more and more updates, beside the loss."""
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dikkat.explain.attention_map import Kind, SentenceMaps, Stack, attention_name, with_written_rows
+from dikkat.explain.explorer.document import MapKind, Page, assemble
+from dikkat.explain.head_analysis.head_stats import HeadStats, HeadStatsCollector
+from dikkat.explain.head_analysis.importance import HeadName
+from dikkat.explain.notebook import PAGE_KINDS, by_layer, page_sentence
+from dikkat.explain.plots import write_film
+from dikkat.nn.recorder import MapName
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.map_history import MapHistory
+from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.files import write_atomically
+from dikkat_runtime.localization import language, localized
+from dikkat_runtime.text.tokenizer import Tokenizer
+
+FILMS = (".gif", ".apng")
+Labels = Sequence[Callable[[Sequence[int]], list[str]]]
+
+
+class OverTraining:
+    """Hold what a run has kept of its attention. Raises as `MapHistory.read`."""
+
+    def __init__(self, path: Path) -> None:
+        self.run = RunDirectory.open(path)
+        self.history = MapHistory.read(self.run)
+        source = Tokenizer.load(self.run.tokenizer)
+        target = Tokenizer.load(self.run.target_tokenizer) if self.run.target_tokenizer.exists() else source
+        self._labels: Labels = (source.labels, target.labels)
+        self.losses = [
+            (int(row["step"]), float(row["valid_loss"])) for row in self.run.read_metrics() if row.get("valid_loss")
+        ]
+        self.stats = [self._stats(look) for look in range(len(self.history.updates))]
+        """The statistics of each head over all sentences, for each look."""
+
+    def sentence(self, number: int, look: int) -> SentenceMaps:
+        """Return the maps of one sentence at one look."""
+        return self.history.sentence(number, look, self._labels)
+
+    def _stats(self, look: int) -> dict[HeadName, HeadStats]:
+        collector, heads = HeadStatsCollector(), []
+        for number in range(len(self.history.pairs)):
+            for layer in by_layer(self.sentence(number, look)):
+                one = layer[0]
+                weights = np.stack([item.weights for item in layer]).astype(np.float64)
+                name = MapName(one.stack, one.layer, one.kind)
+                collector.add(name, weights, one.query_tokens, one.key_tokens)
+                heads += [HeadName(one.stack, one.layer, one.kind, head) for head in range(len(layer))]
+        return {head: collector.of(head) for head in dict.fromkeys(heads)}
+
+    def page(self, refresh: int | None = None) -> str:
+        """Return the page with a slider over the updates, a whole HTML file that reloads itself after `refresh` s."""
+        updates = self.history.updates
+        sentences = [
+            page_sentence(self.sentence(number, look), is_given=True)
+            for number in range(len(self.history.pairs))
+            for look in range(len(updates))
+        ]
+        entropy, roles = (
+            self._over_looks(lambda stats: round(stats.entropy, 4)),
+            self._over_looks(lambda stats: stats.target),
+        )
+        training = {"updates": updates, "losses": self.losses, "entropy": entropy, "roles": roles}
+        name = self.run.path.resolve().name
+        return assemble(Page(name, "", "", sentences, training), language(), refresh)
+
+    def write_page(self, out: Path) -> None:
+        """Write the page. Raises `DiskError` or `CannotCreateError`."""
+        write_atomically(out, self.page().encode("utf-8", "replace"))
+
+    @property
+    def attentions(self) -> set[tuple[str, str]]:
+        """Return stack and kind of each attention that was kept."""
+        return {(head.stack, head.kind) for head in self.stats[-1]}
+
+    def _over_looks(self, value: Callable[[HeadStats], Any]) -> dict[MapKind, list[list[list[Any]]]]:
+        """A value of each look, by kind of map, layer and head."""
+        table: dict[MapKind, list[list[list[Any]]]] = {}
+        for head in self.stats[-1]:
+            layers = table.setdefault(PAGE_KINDS[head.stack, head.kind], [])
+            layers += [[]] if head.layer == len(layers) else []
+            layers[head.layer].append([value(stats[head]) for stats in self.stats])
+        return table
+
+    def lines(self, targets: dict[Any, str]) -> Iterator[str]:
+        """Yield a line for each head: its entropy at a few updates, what it is drawn to now, and since which update."""
+        updates = self.history.updates
+        columns = np.unique(np.linspace(0, len(updates) - 1, 6).astype(int)).tolist()
+        shown = ", ".join(f"{updates[column]:,}" for column in columns)
+        yield localized(
+            msg("{run}: {count} looks; entropy in nats after the updates {updates}", self.run.path, len(updates), shown)
+        )
+        for head, last in self.stats[-1].items():
+            role = [stats[head].target for stats in self.stats]
+            since = next(look for look in range(len(role)) if all(one == last.target for one in role[look:]))
+            entropies = "  ".join(f"{self.stats[column][head].entropy:.2f}" for column in columns)
+            name = localized(
+                msg(
+                    "{attention}, layer {layer}, head {head}",
+                    attention_name(head.stack, head.kind),
+                    head.layer + 1,
+                    head.head + 1,
+                )
+            )
+            drawn = localized(msg("{role} since update {update:,}", targets[last.target], updates[since]))
+            yield f"{name:<44}  {entropies}  {drawn}"
+
+    def film(self, path: Path, stack: Stack, kind: Kind, layer: int | None, number: int) -> None:
+        """Draw the heads of one layer of one sentence as a film with one frame a look, and write it."""
+        if not 0 <= number < len(self.history.pairs):
+            raise UsageError(
+                "--number {number}: the run keeps {count} sentences; choose one of them",
+                number + 1,
+                len(self.history.pairs),
+            )
+        frames = []
+        for look, update in enumerate(self.history.updates):
+            maps = self.sentence(number, look)
+            chosen = max(one.layer for one in maps.select(stack, kind)) if layer is None else layer
+            frames.append(
+                (
+                    localized(msg("update {update:,}", update)),
+                    list(map(with_written_rows, maps.select(stack, kind, chosen))),
+                )
+            )
+        write_film(frames, path)
