@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -127,7 +127,7 @@ def test_a_request_of_the_server(counter: Counter, run: Path) -> None:
 def test_a_message_of_a_catalog(counter: Counter, run: Path) -> None:
     translator = Translator.load(run)
 
-    def translate(sentences: list[str]) -> list[str]:
+    def translate(sentences: Sequence[str]) -> Sequence[str]:
         return [translation.text for translation in translator.stream(sentences)]
 
     translate_document(CATALOG, "fr.po", translate)

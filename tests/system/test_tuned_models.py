@@ -106,7 +106,7 @@ def test_low_rank_updates_of_a_language_model_are_merged(dikkat: Command, tmp_pa
     text, out = tmp_path / "text.txt", tmp_path / "tuned"
     text.write_text("".join(f"{line}\n" for _, line in reviews(300)), encoding="utf-8")
     more = ("--set", "training.max_updates=30", "--set", "training.validations=3")
-    assert dikkat("train", "lm", text, "--from", base, "--lora", 2, "--out", out, *more)[0] == 0
+    assert dikkat("train", "lm", text, "--from", base, "--lora", "2", "--out", out, *more)[0] == 0
     before, after = (read_tensors(folder / "model.safetensors") for folder in (base, out))
     assert before.keys() == after.keys()
     changed = {name for name in before if not before[name].equal(after[name])}
@@ -118,7 +118,7 @@ def test_low_rank_updates_of_a_language_model_are_merged(dikkat: Command, tmp_pa
     (step, *_) = sorted((out / "checkpoints").iterdir())
     held = read_tensors(step / "model.safetensors")
     assert {name.rpartition(".")[2] for name in held} == {"up", "down"}, "a checkpoint holds what is trained"
-    code, written, _ = dikkat("generate", out, "the film", "--greedy", "--max-tokens", 4)
+    code, written, _ = dikkat("generate", out, "the film", "--greedy", "--max-tokens", "4")
     assert code == 0
     assert written.startswith("the film")
 
@@ -154,7 +154,7 @@ def test_a_translator_is_tuned(dikkat: Command, kind: str, options: tuple[str, .
 
 def test_low_rank_updates_need_a_model(dikkat: Command, data: Path, tmp_path: Path) -> None:
     for kind in ("classifier", "lm", "translator"):
-        message = dikkat.fails(2, "train", kind, data, "--lora", 4, "--out", tmp_path / "run")
+        message = dikkat.fails(2, "train", kind, data, "--lora", "4", "--out", tmp_path / "run")
         assert message == ("settings: training.low_rank (--lora) updates a model that is there: name it with --from")
 
 

@@ -22,7 +22,7 @@ from dikkat.run_directory.checkpoints import (
     require_writable,
     save_checkpoint,
 )
-from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
+from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 from dikkat_runtime.errors import MissingInputError, msg
 from dikkat_runtime.files import (
     append_line,
@@ -49,6 +49,7 @@ from dikkat_runtime.run.parts import (
     ENDED,
     FOLDERS,
     MANIFEST,
+    MEMBERS,
     PREPARED,
     TARGET_TOKENIZER,
     check_file,
@@ -108,6 +109,10 @@ class RunPaths:
     def checkpoints(self) -> Path:
         """Return the folder of the checkpoints."""
         return self.path / "checkpoints"
+
+    def member(self, number: int) -> Path:
+        """Return the folder of the run whose probabilities are averaged with those of this one, from number 2 on."""
+        return self.path / MEMBERS / str(number)
 
     @property
     def corpus(self) -> Path:
@@ -348,10 +353,6 @@ class RunDirectory(RunPaths):
         """Return the weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
         require_weights(self.weights)
         return read_tensors(self.weights)
-
-    def weights_metadata(self) -> dict[str, str]:
-        """Return the metadata that was saved with the weights. Raises `MissingInputError` or `DataError`."""
-        return read_metadata(self.weights)
 
     def save_checkpoint(
         self,

@@ -90,16 +90,14 @@ def search_all(
             asked["neighbours"] = [neighbours[index] for index in batch]
         return engine.search(memory, options, numbers=drawn, threads=share, **asked)
 
-    for batch, searched in zip(batches, _side_by_side(search, batches, workers), strict=True):
+    results_of_batches = map(search, batches) if workers <= 1 else _side_by_side(search, batches, workers)
+    for batch, searched in zip(batches, results_of_batches, strict=True):
         for index, hypotheses in zip(batch, searched, strict=True):
             results[index] = hypotheses
     return results
 
 
 def _side_by_side(search: _Search, batches: Sequence[list[int]], workers: int) -> Iterator[list[list[Hypothesis]]]:
-    if workers <= 1:
-        yield from map(search, batches)
-        return
     # most commands search one batch, and start faster without this import
     from concurrent.futures import ThreadPoolExecutor
 

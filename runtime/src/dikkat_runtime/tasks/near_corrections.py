@@ -85,8 +85,6 @@ class CorrectionMemory:
     def neighbours(self, corrections: Corrections, texts: Sequence[str]) -> list[Neighbours | None]:
         """Return for each text what was written in the corrections near it; None where there is none."""
         pairs = corrections.kept()
-        if not pairs:
-            return [None] * len(texts)
         if self._index is None or self._index[0] is not pairs:
             self._index = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
         index = self._index[1]

@@ -253,7 +253,8 @@ class Tokenizer:
 
     def _to_cut(self, texts: Sequence[str], language: str | None) -> list[str]:
         """Return the texts that the library cuts."""
-        cased = list(_cased(texts, self._casing(language)))
+        casing = self._casing(language)
+        cased = list(_cased(texts, casing) if casing else texts)
         return cased if self._typed_space is None else [text.replace(SPACE, STAND_IN) for text in cased]
 
     @cached_property
