@@ -1,6 +1,7 @@
 """Additions to a copy of the sources work, and change as few files as docs/architecture.md says.
 
-A position encoding, a document format and a kind of model are added, and the files that this changes are counted.
+A position encoding, a document format, a command, an interface of the server and a kind of model are added, and the
+files that this changes are counted.
 """
 
 from __future__ import annotations
@@ -154,6 +155,68 @@ assert printed.getvalue() == "A DOG\\n"
 assert all('loud: holds a "shouter", ' in line for line in complaint.getvalue().splitlines()), complaint.getvalue()
 """
 
+COUNTS = '''
+"""`dikkat count`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from dikkat_runtime.cli.options import Argument
+
+
+def count(file: Annotated[Path, Argument(help="Text.")]) -> None:
+    """Count the lines of a text."""
+    print(len(file.read_text().splitlines()))
+'''
+USES_COUNT = """
+from contextlib import redirect_stdout
+from io import StringIO
+from pathlib import Path
+from dikkat_runtime.cli.main import run
+
+Path("a.txt").write_text("a dog\\na cat\\n")
+with redirect_stdout(StringIO()) as printed:
+    assert run(["count", "a.txt"]) == 0
+    assert run(["--help"]) == 0
+assert printed.getvalue().startswith("2\\n") and "Count lines." in printed.getvalue(), printed.getvalue()
+"""
+
+ECHO = '''
+"""The interface that sends back what it gets."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.dialects import OWN, json_response
+from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.schemas import TEXT, required
+
+
+async def echo(call: Call) -> Response:
+    """Send a text back."""
+    return json_response({"text": call.fields.text("text")})
+
+
+_TEXT = required(text=TEXT)
+ENDPOINTS = [Endpoint(("POST",), "/echo", echo, OWN, "Send a text back.", _TEXT, _TEXT)]
+'''
+USES_ECHO = """
+from starlette.testclient import TestClient
+from dikkat_runtime.server.application import build_application
+from dikkat_runtime.server.call import Services
+from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.settings import ServeSettings
+
+application = build_application(Services(ServeSettings(runs=("x",)), Catalog([])))
+with TestClient(application, base_url="http://localhost") as client:
+    assert client.post("/echo", json={"text": "a dog"}).json() == {"text": "a dog"}
+    assert "/echo" in client.get("/openapi.json").json()["paths"]
+"""
+
 
 class Addition(NamedTuple):
     """What is written and changed for one addition, and a program that uses it."""
@@ -191,6 +254,12 @@ ADDITIONS = {
         },
         USES_NOTES,
     ),
+    "command": Addition(
+        {"src/dikkat/cli/count.py": COUNTS},
+        {"src/dikkat/cli/commands.py": (("COMMANDS = {\n", 'COMMANDS = {\n    "count": "Count lines.",\n'),)},
+        USES_COUNT,
+    ),
+    "interface of the server": Addition({"runtime/src/dikkat_runtime/server/api/echo.py": ECHO}, {}, USES_ECHO),
     "kind of model": Addition(
         {
             "src/dikkat/tasks/shouting/__init__.py": '"""The kind of model that shouts."""\n',

@@ -37,8 +37,11 @@ TORCH_FREE = ("config", "presets", "evaluation", "data")
 MAX_FILE_LENGTH = 500
 MAX_FUNCTION_LENGTH = 60
 MIN_FRAGMENT_LENGTH = 50
-BY_ENTRY_POINT = ("interop", "lessons")
-COMMANDS = ("cli",)
+BY_ENTRY_POINT = {
+    "interop": {"dikkat.cli.import_checkpoint", "dikkat.cli.export"},
+    "lessons": {"dikkat.cli.compare"},
+}
+"""Parts that an entry point finds, and the commands that are theirs."""
 FRAGMENTS = {
     "dikkat.cli.data": "every place a command writes a table to is described there",
     "dikkat.interop.opus": "a foreign family is one file, whatever its length",
@@ -186,7 +189,7 @@ def imports_of_what_entry_points_find(sources: Path) -> list[str]:
         f"{edge.where}: {edge.importer.part} imports {edge.imported}"
         for edge in own_imports(sources)
         for other in [[*edge.imported.split("."), "__init__"][1]]
-        if other in BY_ENTRY_POINT and edge.importer.part not in (other, *COMMANDS)
+        if edge.importer.part != other and edge.importer.name not in BY_ENTRY_POINT.get(other, {edge.importer.name})
     ]
 
 
@@ -406,10 +409,16 @@ PLANTED: list[tuple[str, Rule, dict[str, str], int]] = [
     ("inside a function", imports_of_what_entry_points_find, {"web/a.py": "def f():\n    import dikkat.interop.a"}, 1),
     ("nor do they each other", imports_of_what_entry_points_find, {"interop/a.py": "from dikkat.lessons import b"}, 1),
     (
-        "commands and their own folder",
+        "their commands and their own folder",
         imports_of_what_entry_points_find,
-        {"cli/a.py": "import dikkat.interop.b", "interop/b.py": "import dikkat.interop.c"},
+        {"cli/export.py": "import dikkat.interop.b", "interop/b.py": "import dikkat.interop.c"},
         0,
+    ),
+    (
+        "another command",
+        imports_of_what_entry_points_find,
+        {"cli/train.py": "def f():\n    import dikkat.interop.b", "interop/b.py": ""},
+        1,
     ),
     ("a fragment", fragments, {"nn/a.py": "import dikkat.nn.b", "nn/b.py": "x = 1\n" * 49}, 1),
     ("a fragment of a folder", fragments, {"nn/__init__.py": "import dikkat.nn.b", "nn/b.py": ""}, 1),

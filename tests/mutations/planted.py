@@ -62,7 +62,7 @@ ATTENTION = [
     Mutation("E5", f"{_NN}/blocks.py", "        self.norm = named_norm(norm, model_dim, eps)", "        self.norm = nn.Sequential(named_norm(norm, model_dim, eps), named_norm(norm, model_dim, eps))"),
     Mutation("E8", f"{_NN}/blocks.py", "        x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))\n        return self.feed_forward_residual(x, self.feed_forward)\n", "        return x[:, :1]\n"),
     Mutation("E20", f"{_NN}/scorers.py", "sums = torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3))", "sums = query.unsqueeze(-2) * key.unsqueeze(-3)"),
-    Mutation("E24", f"{_NN}/learned_positions.py", "return x + (self.embedding[offset:end] if", "return x + 0 * (self.embedding[offset:end] if"),
+    Mutation("E24", f"{_NN}/positions.py", "return x + (self.embedding[offset:end] if", "return x + 0 * (self.embedding[offset:end] if"),
 ]  # fmt: skip
 
 ORDER = [

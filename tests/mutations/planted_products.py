@@ -80,7 +80,7 @@ CONFIDENCE = [
     Mutation("tests/unit/tasks/test_calibration.py::test_a_line_is_right_where_all_its_pieces_are", f"{_TASKS}/confidence.py", "np.prod([part.probability for part in parts])", "np.max([part.probability for part in parts])"),
     Mutation("tests/unit/tasks/test_calibration.py::test_the_calibration_is_that_of_models_that_have_not_read_the_pair", f"{_TASKS}/confidence_fitting.py", "unseen, own = fold_of != fold,", "unseen, own = fold_of >= 0,"),
     Mutation("tests/unit/tasks/test_calibration.py::test_the_calibration_is_that_of_models_that_have_not_read_the_pair", f"{_TASKS}/confidence_fitting.py", "    return Logistic(whole.means, whole.scales, weights)", "    return whole"),
-    Mutation("tests/unit/tasks/test_calibration.py::test_the_regression_is_that_of_the_formula", f"{_TASKS}/logistic.py", "[ridge] * features.shape[1] + [0.1]", "[0.1] * features.shape[1] + [ridge]"),
+    Mutation("tests/unit/tasks/test_calibration.py::test_the_regression_is_that_of_the_formula", f"{_TASKS}/confidence.py", "[ridge] * features.shape[1] + [0.1]", "[0.1] * features.shape[1] + [ridge]"),
     Mutation("tests/unit/text/test_term_constraint.py::test_a_word_is_wanted_until_it_is_there_as_often_as_demanded_and_then_banned", f"{_RUNTIME}/engine/terms.py", "left = tuple(count - (number == complete[0]) for", "left = tuple(count - 0 * (number == complete[0]) for"),
     Mutation("tests/unit/text/test_term_constraint.py::test_a_word_is_wanted_until_it_is_there_as_often_as_demanded_and_then_banned", f"{_RUNTIME}/engine/terms.py", "if nodes[node].ends and not any(state.left[number] for number in nodes[node].ends)", "if False"),
     Mutation("tests/unit/text/test_term_constraint.py::test_a_word_belongs_where_the_model_looks_at_its_source", f"{_RUNTIME}/engine/terms.py", "mass = 1.0 if attention is None or not positions else", "mass = 1.0 if True else"),
@@ -98,9 +98,9 @@ DOCUMENTS = [
     Mutation("tests/unit/documents/test_compiled_catalogs.py::test_what_is_written_is_read_back_and_each_string_ends_in_a_zero", f"{_DOCUMENTS}/mo.py", "position += len(string) + 1", "position += len(string)"),
     Mutation("tests/unit/documents/test_compiled_catalogs.py::test_a_catalog_keeps_its_byte_order_and_programs_find_its_messages", f"{_DOCUMENTS}/mo.py", '.rpartition("\\4")[2].split("\\0")', '.split("\\0")'),
     Mutation("tests/unit/documents/test_compiled_catalogs.py::test_a_catalog_keeps_its_byte_order_and_programs_find_its_messages", f"{_DOCUMENTS}/mo.py", 'targets[form] not in ("", source)', 'targets[form] != ""'),
-    Mutation("tests/unit/documents/test_compiled_catalogs.py::test_the_forms_of_one_and_of_many", f"{_DOCUMENTS}/plural_rules.py", "forms[1] if int(count[1]) > 1 else None", "forms[0] if int(count[1]) > 1 else None"),
-    Mutation("tests/unit/documents/test_compiled_catalogs.py::test_the_forms_of_one_and_of_many", f"{_DOCUMENTS}/plural_rules.py", "MANY = 5", "MANY = 2"),
-    Mutation("tests/unit/documents/test_compiled_catalogs.py::test_an_unreadable_rule_is_that_of_most_languages", f"{_DOCUMENTS}/plural_rules.py", "return cls(2, 0, is_known=False)", "return cls(2, 1, is_known=False)"),
+    Mutation("tests/unit/documents/test_compiled_catalogs.py::test_the_forms_of_one_and_of_many", f"{_DOCUMENTS}/messages.py", "forms[1] if int(count[1]) > 1 else None", "forms[0] if int(count[1]) > 1 else None"),
+    Mutation("tests/unit/documents/test_compiled_catalogs.py::test_the_forms_of_one_and_of_many", f"{_DOCUMENTS}/messages.py", "MANY = 5", "MANY = 2"),
+    Mutation("tests/unit/documents/test_compiled_catalogs.py::test_an_unreadable_rule_is_that_of_most_languages", f"{_DOCUMENTS}/messages.py", "return cls(2, 0, is_known=False)", "return cls(2, 1, is_known=False)"),
 ]  # fmt: skip
 
 BROWSER = [
@@ -209,7 +209,7 @@ FILES = [
     Mutation("tests/unit/interop/test_foreign_files.py::test_a_shortlist_of_marian_goes_there_and_back_and_has_its_checksum", f"{_INTEROP}/marian_shortlist.py", "always = np.unique(np.append(ours[:frequent], EOS_ID))", "always = np.unique(ours[:frequent])"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_pieces_of_a_list_are_read_by_the_rules_of_yaml", f"{_INTEROP}/marian.py", "key[1:-1].replace(\"''\", \"'\")", "key[1:-1]"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_pieces_of_a_list_are_read_by_the_rules_of_yaml", f"{_INTEROP}/marian.py", '"0": "\\0",', '"0": "0",'),
-    Mutation("tests/unit/interop/test_foreign_files.py::test_a_package_names_both_languages", f"{_INTEROP}/argos_export.py", '"from_name": language_name(languages.source)', '"from_name": language_name(languages.target)'),
+    Mutation("tests/unit/interop/test_foreign_files.py::test_a_package_names_both_languages", f"{_INTEROP}/argos_package.py", '"from_name": language_name(languages.source)', '"from_name": language_name(languages.target)'),
     Mutation("tests/unit/interop/test_foreign_files.py::test_a_package_that_unpacks_to_many_times_its_size_is_none", f"{_INTEROP}/guarded_zip.py", "size > min(_MAX_BYTES,", "size > max(_MAX_BYTES,"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_no_file_of_a_package_leads_elsewhere", f"{_INTEROP}/guarded_zip.py", 'or ".." in parts or', "or"),
     Mutation("tests/unit/interop/test_foreign_files.py::test_no_file_of_a_package_leads_elsewhere", f"{_INTEROP}/guarded_zip.py", "stat.S_ISLNK(entry.external_attr >> 16)", "stat.S_ISLNK(entry.external_attr)"),

@@ -81,7 +81,7 @@ class ConstraintCompiler:
         if form not in self._spelled:
             first = capitalized(form, self._language)
             ways = [
-                *self._next_to_each_other(form),
+                *self._adjacent(form),
                 *(() if first == form else (Spelling(self._encoded(first), "at the start"),)),
             ]
             self._spelled[form] = tuple(
@@ -89,7 +89,7 @@ class ConstraintCompiler:
             )
         return self._spelled[form]
 
-    def _next_to_each_other(self, form: str) -> list[Spelling]:
+    def _adjacent(self, form: str) -> list[Spelling]:
         tokens, vocabulary = self._encoded(form), self._tokenizer.token_bytes
         if not vocabulary.leading_space:
             return [Spelling(tokens, "after a sign"), Spelling(self._encoded(f" {form}"))]
