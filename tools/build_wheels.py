@@ -115,7 +115,10 @@ def main() -> None:
         wheel = build(TARGETS[name], known.out)
         wrong += problems(wheel, TARGETS[name])
         own = f"{'many' if platform.libc_ver()[0] == 'glibc' else 'musl'}linux-{platform.machine()}"
-        tried = f"loads its kernels for {try_here(wheel)} here" if name == own else "cannot run here"
+        loaded = try_here(wheel) if name == own else ""
+        if name == own and loaded not in TARGETS[name].levels.split():
+            wrong.append(f"{wheel.name}: its libraries were passed over, and {loaded} loaded: did a source change?")
+        tried = f"loads its kernels for {loaded} here" if loaded else "cannot run here"
         print(f"{wheel.name}: {wheel.stat().st_size / 1e6:.2f} MB, {tried}", flush=True)
     if wrong:
         sys.exit("\n".join(wrong))
