@@ -65,7 +65,8 @@ def member_runs(run: Path, config: Mapping[str, Any]) -> list[Path]:
 
     Raises `DataError` for settings that are damaged; a member that a finished run lacks is refused where it is read.
     """
-    count = section(config, "training", run).get("members", 1)
+    # an imported run was trained elsewhere
+    count = section(config, "training", run).get("members", 1) if "training" in config else 1
     if type(count) is not int or not 1 <= count <= MAX_MEMBERS:
         raise DataError("{run}: damaged: training.members is {count}; restore the file", run / CONFIG, repr(count))
     members = [run / MEMBERS / str(number) for number in range(2, count + 1)]
