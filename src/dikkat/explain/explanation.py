@@ -12,8 +12,6 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from dikkat.explain.drawing.chart import escaped
-from dikkat.explain.report.html import heading, page, paragraph
 from dikkat.explain.trace import ModelTrace, Trace
 
 
@@ -34,8 +32,6 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] = ()
     """Last row that sums up the others; none if empty."""
-    shaded: bool = False
-    """Whether a page colours the numbers by their size."""
 
     def mapped(self, say: Callable[[str], str]) -> "Table":
         """Return the table with `say` applied to every heading and cell."""
@@ -43,7 +39,6 @@ class Table:
             tuple(replace(column, heading=say(column.heading)) for column in self.columns),
             tuple(tuple(map(say, row)) for row in self.rows),
             tuple(map(say, self.total)),
-            self.shaded,
         )
 
 
@@ -114,38 +109,6 @@ def as_json(explanation: Explanation, traced: Trace | ModelTrace | dict[str, Any
     trace = traced.trace if isinstance(traced, ModelTrace) else traced
     numbers = trace if isinstance(trace, dict) else trace.as_dict()
     return json.dumps({**content, **numbers}, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-
-
-# Write an explanation as a page.
-
-
-def as_html(explanation: Explanation, language: str) -> str:
-    """Return one HTML file with headings and tables, in which large numbers of shaded tables are dark."""
-    parts = [heading(explanation.title, 1), *map(paragraph, explanation.introduction)]
-    for step in explanation.steps:
-        parts += [heading(step.heading), *map(paragraph, step.text)]
-        parts += [] if step.table is None else [_html_table(step.table)]
-        parts += map(paragraph, step.after)
-    return page(explanation.title, language, [*parts, *map(paragraph, explanation.ending)])
-
-
-def _html_table(table: Table) -> str:
-    numbers = [abs(float(cell)) for row in table.rows for cell in row[1:]] if table.shaded else []
-    largest = max(numbers, default=0.0) or 1.0
-
-    def cell(text: str) -> str:
-        colour = "--c1" if float(text) < 0 else "--c0"
-        shade = f"color-mix(in srgb, var({colour}) {round(60 * abs(float(text)) / largest)}%, transparent)"
-        return f'<td class="number" style="background: {shade}">{text}</td>'
-
-    head = "".join(f'<th scope="col">{escaped(column.heading)}</th>' for column in table.columns)
-    body = "".join(
-        f'<tr><th scope="row">{escaped(first)}</th>'
-        + "".join(cell(text) if table.shaded else f"<td>{escaped(text)}</td>" for text in rest)
-        + "</tr>"
-        for first, *rest in table.rows
-    )
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
 # Write an explanation as GitHub Markdown.
