@@ -27,7 +27,7 @@ def explain(
     vector: Annotated[
         list[str] | None, Option(help='Vector of a word, "0.1 0.2 0.3"; once for each word, in order.')
     ] = None,
-    vectors: Annotated[Path | None, Option(help="File of vectors: lines of word, tab, numbers; or .json.")] = None,
+    vectors: Annotated[Path | None, Option(help="File of vectors: lines of word, tab, numbers.")] = None,
     beta: Annotated[float | None, Option(help="Multiplies the scores of typed words; 1 if absent.")] = None,
     scaled: Annotated[bool, Option("--scaled", help="The same as --beta 1/sqrt(width).")] = False,
     run: Annotated[

@@ -4,8 +4,8 @@ import io
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 from rich import box
 from rich.console import Console
@@ -33,14 +33,6 @@ class Table:
     total: tuple[str, ...] = ()
     """Last row that sums up the others; none if empty."""
 
-    def mapped(self, say: Callable[[str], str]) -> "Table":
-        """Return the table with `say` applied to every heading and cell."""
-        return Table(
-            tuple(replace(column, heading=say(column.heading)) for column in self.columns),
-            tuple(tuple(map(say, row)) for row in self.rows),
-            tuple(map(say, self.total)),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class Step:
@@ -65,22 +57,15 @@ class Explanation:
 
     def mapped(self, say: Callable[[str], str]) -> "Explanation":
         """Return the explanation with `say` applied to every text in it."""
-        steps = (
-            Step(
-                say(step.heading),
-                tuple(map(say, step.text)),
-                step.table and step.table.mapped(say),
-                tuple(map(say, step.after)),
-            )
-            for step in self.steps
-        )
-        return Explanation(
-            say(self.title),
-            tuple(map(say, self.introduction)),
-            self.vectors and self.vectors.mapped(say),
-            tuple(steps),
-            tuple(map(say, self.ending)),
-        )
+        return cast(Explanation, _mapped(self, say))
+
+
+def _mapped(value: Any, say: Callable[[str], str]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_mapped(item, say) for item in value)
+    if isinstance(value, Explanation | Step | Table | Column):
+        return replace(value, **{field.name: _mapped(getattr(value, field.name), say) for field in fields(value)})
+    return say(value) if isinstance(value, str) else value
 
 
 # Write an explanation as JSON, as Markdown, or as tables for a terminal.

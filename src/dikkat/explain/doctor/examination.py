@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from jaxtyping import Float
@@ -145,16 +145,10 @@ def seen_future_in_training(specimen: Specimen) -> tuple[float, str]:
 
 @contextmanager
 def _silent_attention(model: nn.Module) -> Iterator[None]:
-    def silence(module: nn.Module, inputs: tuple[Any, ...], output: Tensor) -> Tensor:
-        return torch.zeros_like(output)
-
-    attentions = [module for module in model.modules() if isinstance(module, MultiHeadAttention)]
-    handles = [module.register_forward_hook(silence) for module in attentions]
-    try:
+    with ExitStack() as handles:
+        for _, module in _attentions(model):
+            handles.enter_context(module.register_forward_hook(lambda _, inputs, output: torch.zeros_like(output)))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 def _replaced(specimen: Specimen, tokens: Tensor, start: int, end: int | None) -> Tensor:
