@@ -68,7 +68,7 @@ class _Gradients(ctypes.Structure):
 
 
 class AttentionInputs(NamedTuple):
-    """What attention is computed from; with a `table` of rotary angles, queries and keys are first turned."""
+    """Hold what attention is computed from; with a `table` of rotary angles, queries and keys are first turned."""
 
     query: Tensor
     key: Tensor

@@ -44,14 +44,14 @@ def _rows_of_head(start, heads, row, rows, stride, width, WIDTH: tl.constexpr):
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
 def _load_rows(start, heads, row, rows, stride, width, WIDTH: tl.constexpr):
-    places, inside = _rows_of_head(start, heads, row, rows, stride, width, WIDTH)
-    return tl.load(places, mask=inside, other=0.0)
+    pointers, inside = _rows_of_head(start, heads, row, rows, stride, width, WIDTH)
+    return tl.load(pointers, mask=inside, other=0.0)
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
 def _store_rows(start, values, heads, row, rows, stride, width, WIDTH: tl.constexpr):
-    places, inside = _rows_of_head(start, heads, row, rows, stride, width, WIDTH)
-    tl.store(places, values.to(start.dtype.element_ty), mask=inside)
+    pointers, inside = _rows_of_head(start, heads, row, rows, stride, width, WIDTH)
+    tl.store(pointers, values.to(start.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=_SIZES)  # type: ignore[untyped-decorator,unused-ignore]
