@@ -154,13 +154,9 @@ def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any,
         if not isinstance(sys.exception(), NoReaderError):
             for note in notes.lines():
                 _note(note)
-    _report_skipped(skipped)
-
-
-def _report_skipped(lines: list[DataError]) -> None:
-    if lines:
-        more = msg(" (and {count:,} more of this kind)", len(lines) - 1) if len(lines) > 1 else ""
-        raise DataError("{lines}; it was left empty{more}", lines[0], more)
+    if skipped:
+        more = msg(" (and {count:,} more of this kind)", len(skipped) - 1) if len(skipped) > 1 else ""
+        raise DataError("{lines}; it was left empty{more}", skipped[0], more)
 
 
 def _translate_document(options: Any, out: Path, translate: Translate) -> None:

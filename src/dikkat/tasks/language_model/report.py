@@ -11,7 +11,6 @@ from dikkat.data.corpus import Corpus
 from dikkat.data.packing import Example as Asked
 from dikkat.data.packing import Windows, hidden_tokens, next_tokens
 from dikkat.explain.report.facts import Curve, Example, Rows, RunFacts
-from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.report import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model
@@ -28,11 +27,6 @@ _WINDOWS = 64
 _RUN = 16
 """Length in tokens of a repeated sequence that is unlikely to be repeated by chance."""
 _MAX_TOKENS = 500_000
-
-
-def language_model_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
-    """Run the language model of `run` on its held-out part, and return its report as HTML."""
-    return report_page(language_model_facts(run, metrics, language), language)
 
 
 def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
