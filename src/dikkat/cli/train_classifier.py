@@ -76,6 +76,8 @@ def classifier(
     from dikkat.tasks.classification.train import ClassifierJob
 
     columns = (label_column, text_column)
-    request = ClassifyRequest(data or (), valid or (), columns, preset, settings, training.where, training.start)
+    request = ClassifyRequest(
+        data or (), valid or (), columns, preset, settings, training.where, training.device, training.start
+    )
     ending = Ending(msg("best validation score {score:.2f}"), piped("classify", training.out))
     return run_job("classifier", ClassifierJob(request), training, started, ending)

@@ -117,7 +117,9 @@ def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvalua
         others += labels.setdefault(text.tobytes(), label) != label
         unknown += int((text == classifier.tokenizer.unk_id).sum())
     width = corpus.source(0).dtype
-    seen = sum(row in labels for row in _read_rows(classifier, evaluation, width))
+    # what the model reads of the held-out texts, as the corpus holds it
+    encoded = classifier.encode([text.text for text in evaluation.texts])
+    seen = sum(np.array(classifier.read(ids), width).tobytes() in labels for ids in encoded)
     # <bos> stands before what is read
     cut = int((corpus.source_lengths > settings.max_tokens).sum())
     return [
@@ -129,12 +131,6 @@ def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvalua
             f"{cut:,}",
         ),
     ]
-
-
-def _read_rows(classifier: Classifier, evaluation: ClassifierEvaluation, width: Any) -> list[bytes]:
-    """What the model reads of the held-out texts, as the corpus holds it."""
-    encoded = classifier.encode([text.text for text in evaluation.texts])
-    return [np.array(classifier.read(ids), width).tobytes() for ids in encoded]
 
 
 def _worst(evaluation: ClassifierEvaluation, say: Say, names: tuple[str, str]) -> list[Example]:
