@@ -27,8 +27,8 @@ def odd_side(pairs: Sequence[Pair], data: Sequence[str]) -> str:
 
 
 def _ids(pairs: Sequence[Pair], data: Sequence[str]) -> str:
-    sides = zip(_SIDES, zip(*_texts(pairs), strict=True), strict=True)
-    numbers = [name for name, side in sides if sum(map(is_number, side)) >= _MIN_SHARE * len(side)]
+    by_name = zip(_SIDES, zip(*_texts(pairs), strict=True), strict=True)
+    numbers = [name for name, side in by_name if sum(map(is_number, side)) >= _MIN_SHARE * len(side)]
     if not numbers:
         return ""
     advice = _text_columns(data) if len(data) == 1 else msg("name two files of text")
