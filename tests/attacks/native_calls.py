@@ -103,7 +103,7 @@ class Calls:
         sampled.add_transposed_times(hidden, to)
 
     def attention(self) -> None:
-        from dikkat.kernels.attention import attention_backward, attention_forward
+        from dikkat.kernels.attention import AttentionInputs, attention_backward, attention_forward
 
         batch, heads, queries, width = self.size(0, 3), self.size(1, 3), self.size(0, 130), 2 * self.size(1, 65)
         dtype, turns = self.dtype(), self.either()
@@ -117,15 +117,21 @@ class Calls:
         rest = mask, 0.3, bits, 6554, table
 
         def forward(position_ids: Tensor | None) -> tuple[Tensor, Tensor | None]:
-            return attention_forward(query, key, value, *rest, position_ids, keep_weights=self.either())
+            return attention_forward(
+                AttentionInputs(query, key, value, *rest, position_ids), keep_weights=self.either()
+            )
 
         output, weights = forward(position_ids)
         gradient = self.numbers(*output.shape, dtype=dtype)
-        attention_backward(gradient, query, key, value, mask, weights, *rest[1:], position_ids)
+        attention_backward(gradient, AttentionInputs(query, key, value, mask, *rest[1:], position_ids), weights)
         if position_ids is not None and position_ids.numel():
             spoiled = self.spoiled(position_ids, queries + 2)
             self.refuses(lambda: forward(spoiled))
-            self.refuses(lambda: attention_backward(gradient, query, key, value, mask, weights, *rest[1:], spoiled))
+            self.refuses(
+                lambda: attention_backward(
+                    gradient, AttentionInputs(query, key, value, mask, *rest[1:], spoiled), weights
+                )
+            )
 
     def rotation(self) -> None:
         from dikkat.kernels.rotary import rotate

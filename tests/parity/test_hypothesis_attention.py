@@ -172,7 +172,7 @@ def only(path: str) -> Iterator[None]:
     """Send `fused_attention` one way, and let the others raise."""
     forbidden = Mock(side_effect=AssertionError("the other path was taken"))
     ways = {
-        "native": (soft, "_native_attention"),
+        "native": (soft, "attention_forward"),
         "products": (soft, "matmul_attention"),
         "kernel": (F, "scaled_dot_product_attention"),
     }

@@ -120,7 +120,9 @@ def _show(run: Path, sentence: str, out: Path | None, options: Mapping[str, Any]
         if out is not None and out.suffix.lower() == PAGE:
             _write_page(trained, [sentence for sentence, _ in sentences], out, target)
             return
-        recorded = _translated(trained, sentences, out, selection, target, _options(options["beam"], options["n-best"]))
+        asked = {"beam_size": options["beam"], "n_best": options["n-best"]}
+        beam = BeamOptions(**{name: value for name, value in asked.items() if value is not None})
+        recorded = _translated(trained, sentences, out, selection, target, beam)
     if out is None:
         _print_tables(recorded)
     else:
@@ -186,12 +188,6 @@ def sentences_of(
 
 def _holds_many(out: Path) -> bool:
     return out.suffix.lower() in (".json", PAGE)
-
-
-def _options(beam: int | None, n_best: int | None) -> BeamOptions:
-    return BeamOptions(
-        beam_size=BEAM.beam_size if beam is None else beam, n_best=BEAM.n_best if n_best is None else n_best
-    )
 
 
 def _write_page(translator: Translator, sentences: Sequence[str], out: Path, target: str | None) -> None:

@@ -1,9 +1,7 @@
 """`dikkat data`: work on text before anything is trained on it."""
 
-import sys
 from collections.abc import Callable
 from dataclasses import asdict, replace
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,7 +9,7 @@ from dikkat.cli.progress import WorkProgress
 from dikkat_runtime.cli.opening import COMPUTE, BeamOption, ComputeOptions, DeviceOption, JsonOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
-from dikkat_runtime.cli.streams import print_json, print_report, print_written, terminal
+from dikkat_runtime.cli.streams import print_json, print_remark, print_report, print_written, terminal
 from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError, msg, plural
 from dikkat_runtime.files import probe_next_to, write_errors
@@ -133,8 +131,7 @@ def diversify(
     print_engine(there.info)
     check_directions(there, back)
     languages = LanguageChoice(there.config.data.source_language, there.config.data.target_language)
-    note = partial(print, file=sys.stderr)
-    original = list(read_pairs(pairs, source_column, target_column, languages=languages, note=note))
+    original = list(read_pairs(pairs, source_column, target_column, languages=languages, note=print_remark))
     with WorkProgress() as progress:
 
         def watch(done: int) -> None:
@@ -191,7 +188,7 @@ def check(
         check_table(left_out_path(fix), "--fix")
     languages = (source_language, target_language)
     request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
-    result = check_files(request, note=partial(print, file=sys.stderr))
+    result = check_files(request, note=print_remark)
     name = " ".join(pairs)
     if as_json:
         counts = {fault.name.lower(): count for fault, count in result.counts.items()}

@@ -35,8 +35,14 @@ def model(
         )
     if run is not None and (preset or config or set_):
         raise UsageError("a run has its own settings: leave out DIR, or --preset, --config and --set")
-    settings, title = _of_run(run) if run is not None else _of_settings(preset, config, set_ or [])
+    if run is None:
+        settings, title = _of_settings(preset, config, set_ or [])
+    else:
+        from dikkat.run_directory import RunDirectory
+        from dikkat.tasks.common.settings import run_config
 
+        opened = RunDirectory.open(run)
+        settings, title = run_config(opened.read_config(), str(opened.config)).model, run.resolve().name
     from dikkat.explain.drawing.outline import localized_outline, outline_as_text, outline_of_config
 
     outline = localized_outline(outline_of_config(settings, title))
@@ -47,14 +53,6 @@ def model(
         write_atomically(out, draw_model(outline).encode())
     print_report([outline_as_text(outline).removesuffix("\n")])
     print_written(out)
-
-
-def _of_run(path: Path) -> "tuple[ModelConfig, str]":
-    from dikkat.run_directory import RunDirectory
-    from dikkat.tasks.common.settings import run_config
-
-    run = RunDirectory.open(path)
-    return run_config(run.read_config(), str(run.config)).model, path.resolve().name
 
 
 def _of_settings(name: str | None, file: Path | None, assignments: list[str]) -> "tuple[ModelConfig, str]":

@@ -1,9 +1,7 @@
 """`dikkat evaluate`: scores next to baselines, those of translations with their signatures."""
 
-import sys
 from collections.abc import Iterable
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -17,7 +15,7 @@ from dikkat_runtime.cli.opening import (
     print_engine,
 )
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_json, print_note, print_report, print_written
+from dikkat_runtime.cli.streams import print_json, print_note, print_remark, print_report, print_written
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import language
@@ -114,8 +112,7 @@ def _classifier(
     with _announced(run, data, msg("classifying")):
         from dikkat.tasks.classification.evaluate import evaluate_classifier
 
-        note = partial(print, file=sys.stderr)
-        evaluation = evaluate_classifier(run, data, columns, note, **asdict(how), on_engine=print_engine)
+        evaluation = evaluate_classifier(run, data, columns, print_remark, **asdict(how), on_engine=print_engine)
         if picture is not None:
             evaluation.draw(picture)
     _print(evaluation, as_json, [*evaluation.lines(), *evaluation.mistakes(samples)])

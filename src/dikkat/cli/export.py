@@ -1,6 +1,7 @@
 """`dikkat export`: write a trained model in the form that another program reads."""
 
 from enum import StrEnum
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,12 +67,10 @@ def export(
         _export_ctranslate2(run, out, precision)
     elif to == Target.argos:
         _export_argos(run, out, precision)
-    elif to in (Target.huggingface, Target.marian):
-        _export_whole(run, to, out, precision)
-    elif to in (Target.onnx, Target.keras):
-        _export_folder(run, to, out, precision)
-    else:
+    elif to == Target.web:
         _export_web(run, out, precision)
+    else:
+        _export_compared(run, to, out, precision)
     _note_what_stays(run, to, out)
     return None
 
@@ -139,32 +138,19 @@ def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:
     print_note("wrote {out} ({kind}); {out}/README.md shows how to import it", out, model.precision)
 
 
-def _export_whole(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
-    _require_float32(to, precision)
-    with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
-        from dikkat.interop.huggingface_export import export_huggingface
-        from dikkat.interop.marian_export import export_marian
-        from dikkat.interop.trained_translator import TrainedTranslator
-
-        write = export_marian if to == Target.marian else export_huggingface
-        parity = write(TrainedTranslator.open(run), out)
-    print_note("wrote {out}; compared with the run on {parity}", out, parity)
-
-
-def _export_folder(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
-    _require_float32(to, precision)
-    with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
-        from dikkat.interop.keras_export.writing import export_keras
-        from dikkat.interop.onnx_export.writing import export_onnx
-
-        parity = (export_onnx if to == Target.onnx else export_keras)(run, out)
-    print_note("wrote {out}; compared with the run on {parity}", out, parity)
-    print_note("{out}/README.md shows how to use it", out)
-
-
-def _require_float32(to: Target, precision: WebPrecision) -> None:
+def _export_compared(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
     if precision == WebPrecision.int8:
         raise UsageError("--precision int8: --to {format} is always written in float32", to.value)
+    is_translator = to in (Target.huggingface, Target.marian)
+    with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
+        from dikkat.interop.trained_translator import TrainedTranslator
+
+        module = import_module(f"dikkat.interop.{to.value}_export{'' if is_translator else '.writing'}")
+        write = getattr(module, f"export_{to.value}")
+        parity = write(TrainedTranslator.open(run) if is_translator else run, out)
+    print_note("wrote {out}; compared with the run on {parity}", out, parity)
+    if not is_translator:
+        print_note("{out}/README.md shows how to use it", out)
 
 
 def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:

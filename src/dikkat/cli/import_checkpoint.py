@@ -57,7 +57,6 @@ def import_checkpoint(
         else:
             print_note("left out, heads of other tasks: {names}", named)
     kind = imported.task
-    following = piped("translate" if kind == "translator" else "generate" if kind == "lm" else "embed", out)
-    if kind == "classifier":
-        following = piped("classify", out)
+    uses = {"translator": "translate", "lm": "generate", "classifier": "classify"}
+    following = piped(uses.get(kind, "embed"), out)
     print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)

@@ -47,7 +47,9 @@ def page(
 
     steps = None if lesson is None else read_lesson(lesson)
     run = run or _quickstart_run(lesson)
-    path = out or _page_of_lesson(lesson)
+    if out is None and lesson is None:
+        raise UsageError("--out is missing: the HTML file to write")
+    path = out or Path(f"lesson-{lesson}.html")
     with write_errors(path):
         probe_next_to(path)
     with Announced(msg("{out}: packing the model of {run}", path, run)):
@@ -80,9 +82,3 @@ def _quickstart_run(lesson: str | None) -> Path:
             "{run}: there is no such run directory; make it with: {command}", run, command("quickstart")
         )
     return run
-
-
-def _page_of_lesson(lesson: str | None) -> Path:
-    if lesson is None:
-        raise UsageError("--out is missing: the HTML file to write")
-    return Path(f"lesson-{lesson}.html")

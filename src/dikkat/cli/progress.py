@@ -8,7 +8,7 @@ import threading
 import time
 from collections import deque
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -44,7 +44,24 @@ ANNOUNCED_AFTER = 5.0
 """Seconds of silence that need no message where there is no terminal."""
 
 
-class TrainProgress:
+class _OnTerminal:
+    """A bar that is drawn on a terminal alone; elsewhere it would still write an empty line when it ends."""
+
+    _bar: Progress
+
+    def __enter__(self) -> Self:
+        if self._bar.console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar.console.is_terminal:
+            self._bar.stop()
+
+
+class TrainProgress(_OnTerminal):
     """Watch a training run and print its progress."""
 
     def __init__(self) -> None:
@@ -56,18 +73,6 @@ class TrainProgress:
         self._recent: deque[tuple[int, float, float]] = deque(maxlen=30)
         self._last_line = time.monotonic()
         self._pending = ""
-
-    def __enter__(self) -> TrainProgress:
-        # elsewhere the bar would still write an empty line when it ends
-        if self.console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self.console.is_terminal:
-            self._bar.stop()
 
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
         """Print what was read, what was left out and why, and what will be trained."""
@@ -84,9 +89,6 @@ class TrainProgress:
 
     def note(self, text: str) -> None:
         """Print a note in the spoken language."""
-        self._print(text)
-
-    def _print(self, text: str) -> None:
         self.console.print(escape(visible(text)))
 
     def step(self, report: StepReport) -> None:
@@ -129,10 +131,10 @@ class TrainProgress:
             )
         )
         for label, text in validation_result.shown:
-            self._print(f"  {translated(label)}  {text}")
+            self.note(f"  {translated(label)}  {text}")
 
 
-class WorkProgress:
+class WorkProgress(_OnTerminal):
     """Show on standard error which of many parts of work comes now: a bar on a terminal, plain lines elsewhere."""
 
     def __init__(self) -> None:
@@ -142,21 +144,8 @@ class WorkProgress:
             BarColumn(), TextColumn("{task.description}"), console=console, auto_refresh=False, transient=True
         )
         self._task = self._bar.add_task("", total=None)
-        self._is_terminal = console.is_terminal
         self._last_line = -WORK_EVERY
         self._begun = 0.0
-
-    def __enter__(self) -> WorkProgress:
-        # elsewhere the bar would still write an empty line when it ends
-        if self._is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._is_terminal:
-            self._bar.stop()
 
     def __call__(self, done: int, pieces: int, what: str) -> None:
         now = time.monotonic()
@@ -164,7 +153,7 @@ class WorkProgress:
         if done >= _PIECES_TO_ESTIMATE:
             left = _clock((now - self._begun) / done * (pieces - done))
             what = msg("{what}, {time} left", what, left)
-        if self._is_terminal:
+        if self._bar.console.is_terminal:
             self._bar.update(self._task, completed=done, total=pieces, description=localized(what), refresh=True)
         elif now - self._last_line >= WORK_EVERY:
             self._last_line = now

@@ -65,17 +65,16 @@ def classifier(
     settings = training.settings()
     if text_language is not None:
         settings.setdefault("data", {})["source_language"] = language_code(text_language)
-    if balance:
-        settings.setdefault("classifier", {})["balance"] = True
-    if precision_at is not None:
-        settings.setdefault("classifier", {})["precision_at"] = precision_at
-    if label_separator is not None:
-        settings.setdefault("classifier", {})["label_separator"] = label_separator
+    asked = {"balance": balance or None, "precision_at": precision_at, "label_separator": label_separator}
+    if typed := {name: value for name, value in asked.items() if value is not None}:
+        settings.setdefault("classifier", {}).update(typed)
 
     from dikkat.tasks.classification.data import ClassifyRequest
     from dikkat.tasks.classification.train import ClassifierJob
 
     columns = (label_column, text_column)
-    request = ClassifyRequest(data or (), valid or (), columns, preset, settings, training.where, training.start)
+    request = ClassifyRequest(
+        data or (), valid or (), columns, preset, settings, training.where, training.device, training.start
+    )
     ending = Ending(msg("best validation score {score:.2f}"), piped("classify", training.out))
     return run_job("classifier", ClassifierJob(request), training, started, ending)

@@ -32,8 +32,10 @@ def lm(
     started = time.monotonic()
     settings = training.settings()
 
+    from dikkat.tasks.common.settings import Request
     from dikkat.tasks.language_model.train import LanguageModelJob
 
-    job = LanguageModelJob(tuple(data or ()), preset, settings, training.where, training.device, training.start)
+    columns = (None, None)
+    request = Request(data or (), (), columns, preset, settings, training.where, training.device, training.start)
     ending = Ending(msg("best validation loss {loss:.4f} nats a token"), command("generate", training.out), -1.0)
-    return run_job("lm", job, training, started, ending)
+    return run_job("lm", LanguageModelJob(request), training, started, ending)

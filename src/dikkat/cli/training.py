@@ -123,7 +123,7 @@ def run_job(
 
     `runner` is `train` or something that is called like it. Of several ranks only the first reports.
     """
-    if not job.data and not options.resume:
+    if not job.request.data and not options.resume:
         raise UsageError("name the data to train on, or add --resume to continue the run in --out")
     info, stop = own_rank(), StopSignal()
     run = partial(_run, kind, job, options.out, device=options.device, ending=ending, runner=runner, stop=stop)

@@ -172,7 +172,7 @@ def rules(config: DataConfig) -> tuple[Rule, ...]:
         Rule(msg("control or replacement character"), lambda source, target: _broken(source) or _broken(target)),
         Rule(msg("too long"), lambda source, target: max(len(source), len(target)) > longest),
         Rule(msg("not text"), lambda source, target: not (is_text(source) and is_text(target))),
-        Rule(msg("identical sides"), _untranslated),
+        Rule(msg("identical sides"), lambda source, target: source == target and num_words(source) >= COPY_FROM),
         Rule(msg("length ratio"), lambda source, target: _ratio(source, target) > config.max_ratio),
     )
 
@@ -186,10 +186,6 @@ def is_text(text: str) -> bool:
 
 def _broken(text: str) -> bool:
     return _NOT_FOR_TEXT.search(text) is not None
-
-
-def _untranslated(source: str, target: str) -> bool:
-    return source == target and num_words(source) >= COPY_FROM
 
 
 def _ratio(source: str, target: str) -> float:

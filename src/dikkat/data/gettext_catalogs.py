@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dikkat.data.pairs import Pair
-from dikkat_runtime.documents.messages import PluralRule
+from dikkat_runtime.documents.messages import WRAPPED, PluralRule
 from dikkat_runtime.documents.mo import charset_of_header, parse_mo
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, nearest
 from dikkat_runtime.text.text_files import require_charset
@@ -142,7 +142,7 @@ def read_catalog(content: bytes, name: str) -> tuple[list[Message], tuple[int, i
     rule = PluralRule.of(header)
     if not rule.is_known and re.search(r"plural\s*=", header):
         raise ValueError("its rule for plural forms cannot be read")
-    return messages, (rule.singular or 0, rule.many if rule.is_known else 1)
+    return messages, (rule.singular or 0, rule.many)
 
 
 def align(message: Message, forms: tuple[int, int]) -> Iterator[tuple[str, str]]:
@@ -182,12 +182,6 @@ def _has_words(text: str) -> bool:
     return any(map(str.isalpha, _ANCHOR.sub("", text)))
 
 
-# A line break within a sentence: no stop before it, and after it a small letter of any script (no digit, no _), or
-# before it a line that is full and after it neither indentation nor an option.
-_HARD_WRAP = re.compile(
-    r"(?<=[^\s.:;!?])[ \t]*\n[ \t]*(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])"
-    r"|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])"
-)
 _BLANKS = re.compile(r"[ \t\r\f\v]+")
 # Only tags that format: in "git add <file>" the brackets hold a name that is translated.
 _TAGS = re.compile(
@@ -199,7 +193,7 @@ _ENTITIES = re.compile(r"&(?:amp|lt|gt|quot|apos|nbsp|#\d+);")
 def _lines(text: str) -> list[str]:
     """Lines without markup and indentation, the sentences that are broken over several lines put together."""
     if "\n" in text:
-        text = _HARD_WRAP.sub(" ", text.strip())
+        text = WRAPPED.sub(" ", text.strip())
     if "<" in text:
         text = _TAGS.sub("", text)
     if "&" in text:

@@ -27,17 +27,14 @@ def odd_side(pairs: Sequence[Pair], data: Sequence[str]) -> str:
 
 
 def _ids(pairs: Sequence[Pair], data: Sequence[str]) -> str:
-    numbers = [name for name, side in zip(_SIDES, zip(*_texts(pairs), strict=True), strict=True) if _are_numbers(side)]
+    by_name = zip(_SIDES, zip(*_texts(pairs), strict=True), strict=True)
+    numbers = [name for name, side in by_name if sum(map(is_number, side)) >= _MIN_SHARE * len(side)]
     if not numbers:
         return ""
     advice = _text_columns(data) if len(data) == 1 else msg("name two files of text")
     return msg(
         "the {columns} are only numbers; {advice}" if len(numbers) > 1 else "the {columns} is only numbers; {advice}"
     ).fill(msg("source and the target" if len(numbers) > 1 else numbers[0]), advice)
-
-
-def _are_numbers(side: Sequence[str]) -> bool:
-    return sum(map(is_number, side)) >= _MIN_SHARE * len(side)
 
 
 def _text_columns(data: Sequence[str]) -> str:

@@ -134,7 +134,8 @@ def read_labelled(
     With a `separator` a field holds any number of labels. Raises `UsageError`, `MissingInputError` or `DataError` with
     file and line, also for an empty text, and for an empty label where neither a list nor a `separator` allows it.
     """
-    rows = _object_rows(Path(data[0]), columns) if _has_keys(data) else _table_rows(data, columns, separator, note)
+    has_keys = len(data) == 1 and table_kind(data[0]) in (".jsonl", ".parquet")
+    rows = _object_rows(Path(data[0]), columns) if has_keys else _table_rows(data, columns, separator, note)
     for field, text, line in rows:
         labels = _labels(field, separator)
         text = normalise(text)
@@ -155,10 +156,6 @@ def _labels(field: str | list[str], separator: str | None) -> tuple[str, ...] | 
     parts = field if isinstance(field, list) else field.split(separator) if separator else [field]
     labels = tuple(dict.fromkeys(filter(None, (" ".join(normalise(part).split()) for part in parts))))
     return labels if labels or separator or isinstance(field, list) else None
-
-
-def _has_keys(data: Sequence[str]) -> bool:
-    return len(data) == 1 and table_kind(data[0]) in (".jsonl", ".parquet")
 
 
 def _object_rows(path: Path, columns: Columns) -> Iterator[tuple[str | list[str], str, int]]:

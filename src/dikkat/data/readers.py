@@ -109,13 +109,17 @@ def read_inputs(
             pairs = _read_catalogs(name.removeprefix(GETTEXT))
         elif len(names) == 2:
             paths = Path(name), Path(names[1])
-            pairs = _read_documents(*paths) if _is_document(name) else _read_aligned(*paths, lenient)
+            read_as = find_format(name)
+            is_document = read_as is not None and read_as.name in _DOCUMENTS
+            pairs = _read_documents(*paths) if is_document else _read_aligned(*paths, lenient)
         elif kind in SUFFIXES:
             pairs = _counted(Path(name), kind, choice, note)
         elif kind in (".jsonl", ".parquet"):
             pairs = read_object_pairs(Path(name), columns, kind)
         else:
-            pairs = _read_table(Path(name), columns, roles, note, lenient)
+            # a number that is none is said before anything is read
+            numbers = [_number(column) for column in columns]
+            pairs = _read_columns(Path(name), columns, numbers, roles, note, lenient)
         inputs.append((" ".join(names), pairs))
     return inputs
 
@@ -163,11 +167,6 @@ def _counted(path: Path, kind: str, choice: LanguageChoice, note: Note) -> Itera
     census = Census(str(path))
     yield from read_translations(path, kind, choice, census)
     note(census.line())
-
-
-def _is_document(name: str) -> bool:
-    document_format = find_format(name)
-    return document_format is not None and document_format.name in _DOCUMENTS
 
 
 def _read_documents(source: Path, target: Path) -> Iterator[Pair]:
@@ -240,13 +239,6 @@ def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
         )
         message += "; " + explanation
     return DataError("{text}; line N of one file must translate line N of the other", message)
-
-
-def _read_table(
-    path: Path, columns: tuple[Column, Column], roles: tuple[str, str], note: Note, lenient: bool
-) -> Iterator[Pair]:
-    numbers = [_number(column) for column in columns]
-    return _read_columns(path, columns, numbers, roles, note, lenient)
 
 
 def _number(column: Column) -> int | None:

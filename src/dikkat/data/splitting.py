@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -221,13 +222,9 @@ def hold_out_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int, directo
 
 
 def _keys(pairs: Iterable[Pair], seed: int) -> Iterator[Records]:
-    waiting = list[tuple[int, int]]()
-    for pair in pairs:
-        waiting.append(pair_keys(pair, seed))
-        if len(waiting) == BLOCK:
-            yield np.array(waiting, _KEYS)
-            waiting = []
-    yield np.array(waiting, _KEYS)
+    rest = iter(pairs)
+    while some := [pair_keys(pair, seed) for pair in islice(rest, BLOCK)]:
+        yield np.array(some, _KEYS)
 
 
 class _Groups:

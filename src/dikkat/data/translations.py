@@ -213,14 +213,17 @@ def _catalog(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pai
         elif not any(message.targets):
             census.skipped[msg("not translated")] += 1
         else:
-            singular = message.rule.singular or 0
-            forms = (singular, message.rule.many if message.rule.is_known else 1)
             if len(message.sources) > 1 and not message.rule.is_known:
                 census.remarks[msg("plurals of a catalog that states no rule for them, read as n != 1")] += 1
-            pairs = list(align(Message(message.sources, message.targets), forms))
-            census.skipped[msg("equal to their sources, or without words")] += not pairs
-            yield from (Pair(*pair, message.line) for pair in pairs)
-    census.skipped = +census.skipped
+            forms = (message.rule.singular or 0, message.rule.many)
+            yield from _aligned(Message(message.sources, message.targets), forms, message.line, census)
+
+
+def _aligned(message: Message, forms: tuple[int, int], line: int, census: Census) -> Iterator[Pair]:
+    pairs = [Pair(*pair, line) for pair in align(message, forms)]
+    if not pairs:
+        census.skipped[msg("equal to their sources, or without words")] += 1
+    yield from pairs
 
 
 def _catalog_lines(path: Path) -> Iterator[str]:
@@ -248,7 +251,4 @@ def _compiled(path: Path, census: Census) -> Iterator[Pair]:
     except (ValueError, ArithmeticError) as error:
         raise DataError("{path}: damaged, or not a compiled catalog ({error})", path, error) from None
     for number, message in enumerate(messages, start=1):
-        pairs = list(align(message, forms))
-        census.skipped[msg("equal to their sources, or without words")] += not pairs
-        yield from (Pair(*pair, number) for pair in pairs)
-    census.skipped = +census.skipped
+        yield from _aligned(message, forms, number, census)

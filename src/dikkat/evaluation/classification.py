@@ -14,93 +14,8 @@ _CORNER = "is \\ taken for"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class ClassScores:
-    """Hold the confusion matrix and the scores from it, shares from 0 to 1."""
-
-    labels: tuple[str, ...]
-    confusion: NDArray[np.int64]
-    """(C, C), texts of class row that were predicted as class column."""
-
-    @property
-    def accuracy(self) -> float:
-        """Return the share of texts whose class was predicted."""
-        return float(self.confusion.trace() / self.confusion.sum())
-
-    @property
-    def precision(self) -> NDArray[np.float64]:
-        """Return (C,), the right ones among those predicted as a class; 0 where there are none."""
-        return np.asarray(self.confusion.diagonal() / np.maximum(self.confusion.sum(0), 1))
-
-    @property
-    def recall(self) -> NDArray[np.float64]:
-        """Return (C,), the right ones among those of a class; 0 where there are none."""
-        return np.asarray(self.confusion.diagonal() / np.maximum(self.confusion.sum(1), 1))
-
-    @property
-    def f1(self) -> NDArray[np.float64]:
-        """Return (C,), the harmonic mean of precision and recall."""
-        return np.asarray(2 * self.confusion.diagonal() / np.maximum(self.confusion.sum(0) + self.confusion.sum(1), 1))
-
-    @property
-    def macro_f1(self) -> float:
-        """Return the mean F1 over the classes that occur among the texts or the predictions, like scikit-learn."""
-        return float(self.f1[(self.confusion.sum(0) + self.confusion.sum(1)) > 0].mean())
-
-    @property
-    def majority(self) -> float:
-        """Return the accuracy of always predicting the most frequent class of these texts."""
-        return float(self.confusion.sum(1).max() / self.confusion.sum())
-
-    def lines(self) -> list[str]:
-        """Return accuracy and F1, a line for each class, and the confusion matrix as a table."""
-        width = max(len("class"), *map(len, self.labels))
-        support = self.confusion.sum(1)
-        rows = zip(self.labels, self.precision, self.recall, self.f1, support, strict=True)
-        cell = max(6, *map(len, self.labels), len(f"{self.confusion.max():,}"))
-        return [
-            f"accuracy {100 * self.accuracy:.2f} %  ({self.confusion.trace():,} of {support.sum():,} texts;"
-            f" the most frequent class alone {100 * self.majority:.2f} %)",
-            f"macro F1 {100 * self.macro_f1:.2f} %{macro_f1_note(self.labels, support, self.confusion.sum(0))}",
-            "",
-            f"{'class':{width}}  precision  recall      F1   texts",
-            *(
-                f"{label:{width}}  {100 * precision:9.2f}  {100 * recall:6.2f}  {100 * f1:6.2f}  {texts:6,}"
-                for label, precision, recall, f1, texts in rows
-            ),
-            "",
-            f"{_CORNER:{max(width, len(_CORNER))}}  " + "  ".join(f"{label:>{cell}}" for label in self.labels),
-            *(
-                f"{label:{max(width, len(_CORNER))}}  " + "  ".join(f"{count:>{cell},}" for count in row)
-                for label, row in zip(self.labels, self.confusion.tolist(), strict=True)
-            ),
-        ]
-
-
-def macro_f1_note(labels: Sequence[str], support: NDArray[np.int64], guesses: NDArray[np.int64]) -> str:
-    """Return over how many classes a macro F1 is the mean, where some have no text.
-
-    Classes without texts count only where they are predicted.
-    """
-    missing = [label for label, texts in zip(labels, support, strict=True) if not texts]
-    if not missing:
-        return ""
-    counted = int(((support + guesses) > 0).sum())
-    return f" over {counted} of {len(labels)} (no text of: {', '.join(missing)})"
-
-
-def class_scores(labels: Sequence[str], wanted: Sequence[int], predicted: Sequence[int]) -> ClassScores:
-    """Score the predictions `predicted` for texts of the classes `wanted`, both as indices of `labels`."""
-    confusion = np.zeros((len(labels), len(labels)), np.int64)
-    np.add.at(confusion, (np.asarray(wanted, np.int64), np.asarray(predicted, np.int64)), 1)
-    return ClassScores(tuple(labels), confusion)
-
-
-# Score predicted sets of labels: micro and macro F1, subset accuracy, and the scores of each label.
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LabelScores:
-    """Hold counts of predicted labels; scores are shares from 0 to 1, defined as in scikit-learn."""
+class _Counts:
+    """Counts of right answers by class or label; scores are shares from 0 to 1, defined as in scikit-learn."""
 
     labels: tuple[str, ...]
     right: NDArray[np.int64]
@@ -109,9 +24,6 @@ class LabelScores:
     """(C,), texts that got a label."""
     wanted: NDArray[np.int64]
     """(C,), texts that have a label."""
-    texts: int
-    exact: int
-    """Texts that got all their labels and no other."""
 
     @property
     def precision(self) -> NDArray[np.float64]:
@@ -129,16 +41,92 @@ class LabelScores:
         return np.asarray(2 * self.right / np.maximum(self.predicted + self.wanted, 1))
 
     @property
-    def micro_f1(self) -> float:
-        """Return the F1 of all decisions together; 1 where no label occurs and none is predicted."""
-        total = int(self.predicted.sum() + self.wanted.sum())
-        return 2 * int(self.right.sum()) / total if total else 1.0
-
-    @property
     def macro_f1(self) -> float:
         """Return the mean F1 over the labels that some text has or got."""
         occurs = (self.predicted + self.wanted) > 0
         return float(self.f1[occurs].mean()) if occurs.any() else 1.0
+
+    def _table(self, kind: str) -> list[str]:
+        """Return a heading and a line for each label, which are of this `kind`."""
+        width = max(len(kind), *map(len, self.labels))
+        rows = zip(self.labels, self.precision, self.recall, self.f1, self.wanted, strict=True)
+        return [
+            f"{kind:{width}}  precision  recall      F1   texts",
+            *(
+                f"{label:{width}}  {100 * precision:9.2f}  {100 * recall:6.2f}  {100 * f1:6.2f}  {texts:6,}"
+                for label, precision, recall, f1, texts in rows
+            ),
+        ]
+
+    def _macro_f1_line(self) -> str:
+        """Return macro F1, and over how many it is the mean where some have no text: these count where predicted."""
+        line = f"macro F1 {100 * self.macro_f1:.2f} %"
+        missing = [label for label, texts in zip(self.labels, self.wanted, strict=True) if not texts]
+        if not missing:
+            return line
+        counted = int(((self.wanted + self.predicted) > 0).sum())
+        return f"{line} over {counted} of {len(self.labels)} (no text of: {', '.join(missing)})"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ClassScores(_Counts):
+    """Hold the confusion matrix and the scores from it."""
+
+    confusion: NDArray[np.int64]
+    """(C, C), texts of class row that were predicted as class column."""
+
+    @property
+    def accuracy(self) -> float:
+        """Return the share of texts whose class was predicted."""
+        return float(self.right.sum() / self.wanted.sum())
+
+    @property
+    def majority(self) -> float:
+        """Return the accuracy of always predicting the most frequent class of these texts."""
+        return float(self.wanted.max() / self.wanted.sum())
+
+    def lines(self) -> list[str]:
+        """Return accuracy and F1, a line for each class, and the confusion matrix as a table."""
+        width = max(len(_CORNER), *map(len, self.labels))
+        cell = max(6, *map(len, self.labels), len(f"{self.confusion.max():,}"))
+        return [
+            f"accuracy {100 * self.accuracy:.2f} %  ({self.right.sum():,} of {self.wanted.sum():,} texts;"
+            f" the most frequent class alone {100 * self.majority:.2f} %)",
+            self._macro_f1_line(),
+            "",
+            *self._table("class"),
+            "",
+            f"{_CORNER:{width}}  " + "  ".join(f"{label:>{cell}}" for label in self.labels),
+            *(
+                f"{label:{width}}  " + "  ".join(f"{count:>{cell},}" for count in row)
+                for label, row in zip(self.labels, self.confusion.tolist(), strict=True)
+            ),
+        ]
+
+
+def class_scores(labels: Sequence[str], wanted: Sequence[int], predicted: Sequence[int]) -> ClassScores:
+    """Score the predictions `predicted` for texts of the classes `wanted`, both as indices of `labels`."""
+    confusion = np.zeros((len(labels), len(labels)), np.int64)
+    np.add.at(confusion, (np.asarray(wanted, np.int64), np.asarray(predicted, np.int64)), 1)
+    return ClassScores(tuple(labels), confusion.diagonal(), confusion.sum(0), confusion.sum(1), confusion)
+
+
+# Score predicted sets of labels: micro and macro F1, subset accuracy, and the scores of each label.
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LabelScores(_Counts):
+    """Hold counts of predicted labels and the scores from them."""
+
+    texts: int
+    exact: int
+    """Texts that got all their labels and no other."""
+
+    @property
+    def micro_f1(self) -> float:
+        """Return the F1 of all decisions together; 1 where no label occurs and none is predicted."""
+        total = int(self.predicted.sum() + self.wanted.sum())
+        return 2 * int(self.right.sum()) / total if total else 1.0
 
     @property
     def subset_accuracy(self) -> float:
@@ -147,19 +135,13 @@ class LabelScores:
 
     def lines(self) -> list[str]:
         """Return the scores of all, then a line for each label."""
-        width = max(len("label"), *map(len, self.labels))
-        rows = zip(self.labels, self.precision, self.recall, self.f1, self.wanted, strict=True)
         return [
             f"micro F1 {100 * self.micro_f1:.2f} %",
-            f"macro F1 {100 * self.macro_f1:.2f} %{macro_f1_note(self.labels, self.wanted, self.predicted)}",
+            self._macro_f1_line(),
             f"subset accuracy {100 * self.subset_accuracy:.2f} %  ({self.exact:,} of {self.texts:,} texts got their"
             " labels exactly)",
             "",
-            f"{'label':{width}}  precision  recall      F1   texts",
-            *(
-                f"{label:{width}}  {100 * precision:9.2f}  {100 * recall:6.2f}  {100 * f1:6.2f}  {texts:6,}"
-                for label, precision, recall, f1, texts in rows
-            ),
+            *self._table("label"),
         ]
 
 

@@ -47,55 +47,6 @@ class Step(NamedTuple):
     """Share of the new weights in their average."""
 
 
-def adamw(weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step) -> None:
-    """Update the weights and both moments (N,) in place, by `gradient` (N,) over `divisor` ().
-
-    Average and copy follow the weights. The gradient is float32 or bfloat16, and may be used up.
-    """
-    vectors = [vector for vector in (weights.master, weights.average, first, second) if vector is not None]
-    others = [vector for vector in (weights.copy, gradient) if vector is not None and vector.dtype != torch.float32]
-    if runs_native(*vectors) and all(vector.dtype == torch.bfloat16 for vector in others):
-        _adamw_native(weights, first, second, gradient, divisor, step)
-    else:
-        _adamw_torch(weights, first, second, gradient, divisor, step)
-
-
-def adamw_reference(
-    weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step
-) -> None:
-    """Compute `adamw` line by line as in the paper; the kernel and PyTorch's fused one do it in a single pass."""
-    mean = gradient.to(weights.master.dtype) / divisor
-    first.mul_(step.beta1).add_(mean, alpha=1.0 - step.beta1)
-    second.mul_(step.beta2).addcmul_(mean, mean, value=1.0 - step.beta2)
-    unbiased_first = first / (1.0 - step.beta1**step.update)
-    unbiased_second = second / (1.0 - step.beta2**step.update)
-    weights.master.mul_(1.0 - step.learning_rate * step.weight_decay)
-    weights.master.sub_(step.learning_rate * unbiased_first / (unbiased_second.sqrt() + EPSILON))
-    weights.update_ema(step.fresh)
-
-
-def _adamw_torch(
-    weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step
-) -> None:
-    torch._fused_adamw_(
-        [weights.master],
-        [gradient.float()],
-        [first],
-        [second],
-        [],
-        [torch.full_like(divisor, step.update)],
-        lr=step.learning_rate,
-        beta1=step.beta1,
-        beta2=step.beta2,
-        weight_decay=step.weight_decay,
-        eps=EPSILON,
-        amsgrad=False,
-        maximize=False,
-        grad_scale=divisor,
-    )
-    weights.update_ema(step.fresh)
-
-
 class _Update(ctypes.Structure):
     """`Update` of adamw.c."""
 
@@ -107,9 +58,32 @@ class _Update(ctypes.Structure):
     )
 
 
-def _adamw_native(
-    weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step
-) -> None:
+def adamw(weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step) -> None:
+    """Update the weights and both moments (N,) in place, by `gradient` (N,) over `divisor` ().
+
+    Average and copy follow the weights. The gradient is float32 or bfloat16, and may be used up.
+    """
+    vectors = [vector for vector in (weights.master, weights.average, first, second) if vector is not None]
+    others = [vector for vector in (weights.copy, gradient) if vector is not None and vector.dtype != torch.float32]
+    if not runs_native(*vectors) or any(vector.dtype != torch.bfloat16 for vector in others):
+        torch._fused_adamw_(
+            [weights.master],
+            [gradient.float()],
+            [first],
+            [second],
+            [],
+            [torch.full_like(divisor, step.update)],
+            lr=step.learning_rate,
+            beta1=step.beta1,
+            beta2=step.beta2,
+            weight_decay=step.weight_decay,
+            eps=EPSILON,
+            amsgrad=False,
+            maximize=False,
+            grad_scale=divisor,
+        )
+        weights.update_ema(step.fresh)
+        return
     update = _Update(
         *map(address, (weights.master, first, second, weights.average, weights.copy, gradient)),
         entries=weights.master.numel(),
@@ -125,6 +99,20 @@ def _adamw_native(
         threads=torch.get_num_threads(),
     )
     native_library().adamw(ctypes.byref(update))
+
+
+def adamw_reference(
+    weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step
+) -> None:
+    """Compute `adamw` line by line as in the paper; the kernel and PyTorch's fused one do it in a single pass."""
+    mean = gradient.to(weights.master.dtype) / divisor
+    first.mul_(step.beta1).add_(mean, alpha=1.0 - step.beta1)
+    second.mul_(step.beta2).addcmul_(mean, mean, value=1.0 - step.beta2)
+    unbiased_first = first / (1.0 - step.beta1**step.update)
+    unbiased_second = second / (1.0 - step.beta2**step.update)
+    weights.master.mul_(1.0 - step.learning_rate * step.weight_decay)
+    weights.master.sub_(step.learning_rate * unbiased_first / (unbiased_second.sqrt() + EPSILON))
+    weights.update_ema(step.fresh)
 
 
 def norm(vector: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ computed again on the way back, as in FlashAttention (Dao et al. 2022, section 3
 
 import ctypes
 from ctypes import c_float, c_int64, c_void_p
-from typing import Any
+from typing import Any, NamedTuple, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -67,54 +67,45 @@ class _Gradients(ctypes.Structure):
     )
 
 
-def attention_forward(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    beta: float,
-    random_bits: Tensor | None,
-    threshold: int,
-    table: Tensor | None = None,
-    position_ids: Tensor | None = None,
-    *,
-    keep_weights: bool,
-) -> tuple[Tensor, Tensor | None]:
+class AttentionInputs(NamedTuple):
+    """Hold what attention is computed from; with a `table` of rotary angles, queries and keys are first turned."""
+
+    query: Tensor
+    key: Tensor
+    value: Tensor
+    mask: Tensor | None
+    beta: float
+    random_bits: Tensor | None
+    threshold: int
+    table: Tensor | None = None
+    position_ids: Tensor | None = None
+
+
+def attention_forward(inputs: AttentionInputs, *, keep_weights: bool) -> tuple[Tensor, Tensor | None]:
     """Compute the output (B, H, T, E), a view of (B, T, H, E), and float32 weights (B, H, T, S) where they are kept.
 
     Weights are those before dropout. One is dropped where its 16-bit number is below `threshold - VALUES / 2`; the
     others are scaled to keep the mean. With a `table` of rotary angles, queries and keys, which must have one length,
     are first turned. Raises `IndexError` for a position outside of the table.
     """
-    query, key, value = (dense_rows(tensor) for tensor in (query, key, value))
-    batch, heads, queries, _ = query.shape
-    output = value.new_empty(batch, queries, heads, value.shape[-1])
-    weights = _new_weights(batch, heads, queries, key.shape[2]) if keep_weights else None
-    job, _keepalive = _job(query, key, value, mask, beta, random_bits, threshold, weights, table, position_ids)
+    batch, heads, queries, _ = inputs.query.shape
+    output = inputs.value.new_empty(batch, queries, heads, inputs.value.shape[-1])
+    weights = _new_weights(batch, heads, queries, inputs.key.shape[2]) if keep_weights else None
+    job, _keepalive = _job(inputs, weights)
     code = native_library().attention_forward(ctypes.byref(job), address(output))
     check_status(code, "a position", job.rotation.positions)
     return output.transpose(1, 2), weights
 
 
 def attention_backward(
-    gradient: Tensor,
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    weights: Tensor | None,
-    beta: float,
-    random_bits: Tensor | None,
-    threshold: int,
-    table: Tensor | None = None,
-    position_ids: Tensor | None = None,
+    gradient: Tensor, inputs: AttentionInputs, weights: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Compute the gradients of query, key and value, before rotation, from that of the output (B, H, T, E).
 
     Gradients of one length lie side by side, as their tensors do in the projection that was split into them. Weights
     that the forward pass did not keep are computed again, the same to the bit.
     """
-    query, key, value, gradient = (dense_rows(tensor) for tensor in (query, key, value, gradient))
+    query, key, value, gradient = *inputs[:3], dense_rows(gradient)
     if query.shape[2] == key.shape[2]:
         gradients = adjacent(query, key, value)
     else:
@@ -122,7 +113,7 @@ def attention_backward(
     if not (query.shape[2] and key.shape[2]):
         # nothing flows where nothing is attended to
         return gradients[0].zero_(), gradients[1].zero_(), gradients[2].zero_()
-    job, _keepalive = _job(query, key, value, mask, beta, random_bits, threshold, weights, table, position_ids)
+    job, _keepalive = _job(inputs, weights)
     outputs = _Gradients(*(tensor.data_ptr() for tensor in gradients), *(tensor.stride(2) for tensor in gradients))
     steps = strides(gradient)
     code = native_library().attention_backward(ctypes.byref(job), address(gradient), steps, ctypes.byref(outputs))
@@ -130,19 +121,10 @@ def attention_backward(
     return gradients[0], gradients[1], gradients[2]
 
 
-def _job(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    beta: float,
-    random_bits: Tensor | None,
-    threshold: int,
-    weights: Tensor | None,
-    table: Tensor | None,
-    position_ids: Tensor | None,
-) -> tuple[_Attention, tuple[Tensor | None, ...]]:
+def _job(inputs: AttentionInputs, weights: Tensor | None) -> tuple[_Attention, tuple[Tensor | None, ...]]:
     """Return the structure, and the tensors that must live as long as it does."""
+    query, key, value = map(dense_rows, inputs[:3])
+    _, _, _, mask, beta, random_bits, threshold, table, position_ids = inputs
     if table is not None and query.shape[2] != key.shape[2]:
         raise ValueError(f"{query.shape[2]} queries and {key.shape[2]} keys cannot have the same positions")
     rotation, position_ids = rotation_struct(table, position_ids, query)
@@ -169,7 +151,7 @@ def _job(
         is_float32=is_float32(query),
         threads=torch.get_num_threads(),
     )
-    return job, (mask, position_ids)
+    return job, (query, key, value, mask, position_ids)
 
 
 def _new_weights(batch: int, heads: int, queries: int, keys: int) -> Tensor:
@@ -218,7 +200,11 @@ def soft_attention(
     if bias is None and runs_native(query, key, value):
         if rotation is not None and not rotation.runs_native(query):
             (query, key), rotation = apply_rotary(rotation, query, key), None
-        return _native_attention(query, key, value, mask, beta, dropout, rotation, with_weights)
+        num_weights = query[..., 0].numel() * key.shape[2]
+        keep = with_weights or (needs_backward(query, key, value) and num_weights <= KEPT_WEIGHTS)
+        bits = random_bits(query.new_empty(*query.shape[:3], key.shape[2])) if dropout > 0.0 else None
+        inputs = AttentionInputs(query, key, value, mask, beta, bits, drop_threshold(dropout), *(rotation or ()))
+        return cast(tuple[Tensor, Tensor | None], _NativeAttention.apply(keep, *inputs))
     query, key = apply_rotary(rotation, query, key)
     if takes_matmul(query, key, dropout):
         return matmul_attention(query, key, value, mask, beta, bias=bias, dropout=dropout, with_weights=with_weights)
@@ -310,26 +296,6 @@ def _fused_attention(
     return output if mask is None else output.masked_fill(~mask.any(dim=-1, keepdim=True), 0.0)
 
 
-def _native_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    beta: float,
-    dropout: float,
-    rotation: Rotation | None,
-    with_weights: bool,
-) -> tuple[Tensor, Tensor | None]:
-    num_weights = query[..., 0].numel() * key.shape[2]
-    keep = with_weights or (needs_backward(query, key, value) and num_weights <= KEPT_WEIGHTS)
-    bits = random_bits(query.new_empty(*query.shape[:3], key.shape[2])) if dropout > 0.0 else None
-    angles = (None, None) if rotation is None else rotation
-    output, weights = _NativeAttention.apply(
-        query, key, value, mask, beta, bits, drop_threshold(dropout), keep, *angles
-    )
-    return output, weights
-
-
 class _GpuAttention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, beta: float) -> Tensor:
@@ -355,24 +321,10 @@ class _GpuAttention(torch.autograd.Function):
 
 class _NativeAttention(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Tensor | None,
-        beta: float,
-        bits: Tensor | None,
-        threshold: int,
-        keep: bool,
-        table: Tensor | None,
-        position_ids: Tensor | None,
-    ) -> tuple[Tensor, Tensor | None]:
-        output, weights = attention_forward(
-            query, key, value, mask, beta, bits, threshold, table, position_ids, keep_weights=keep
-        )
-        ctx.save_for_backward(query, key, value, mask, weights, bits, table, position_ids)
-        ctx.beta, ctx.threshold = beta, threshold
+    def forward(ctx: Any, keep: bool, *inputs: Any) -> tuple[Tensor, Tensor | None]:
+        output, weights = attention_forward(AttentionInputs(*inputs), keep_weights=keep)
+        query, key, value, mask, ctx.beta, bits, ctx.threshold, *angles = inputs
+        ctx.save_for_backward(weights, query, key, value, mask, bits, *angles)
         if weights is not None:
             ctx.mark_non_differentiable(weights)
         ctx.set_materialize_grads(False)
@@ -383,8 +335,6 @@ class _NativeAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor | None, _of_weights: None) -> tuple[Tensor | None, ...]:
         if gradient is None:
             return (None,) * 10
-        query, key, value, mask, weights, bits, *angles = ctx.saved_tensors
-        gradients = attention_backward(
-            gradient, query, key, value, mask, weights, ctx.beta, bits, ctx.threshold, *angles
-        )
-        return *gradients, *(None,) * 7
+        weights, query, key, value, mask, bits, *angles = ctx.saved_tensors
+        inputs = AttentionInputs(query, key, value, mask, ctx.beta, bits, ctx.threshold, *angles)
+        return None, *attention_backward(gradient, inputs, weights), *(None,) * 6

@@ -6,7 +6,7 @@ The (tokens x vocabulary) matrix of float32 logits is the largest of a small mod
 import ctypes
 from ctypes import c_float, c_int64, c_void_p
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -206,8 +206,12 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         loss = torch.zeros((), dtype=torch.float32, device=hidden.device)
         likelihood = torch.zeros_like(loss)
-        kind = _ExactChunks if products == "exact" else _SampledChunks
-        chunks: _Chunks = kind(hidden, weight, targets, smoothing, with_gradient=any(ctx.needs_input_grad))
+        kind: type[_ExactChunks] = _SampledChunks
+        rows = SAMPLED_ROWS
+        if products == "exact":
+            entries = CHUNK_ENTRIES if hidden.device.type == "cpu" else GPU_CHUNK_ENTRIES
+            kind, rows = _ExactChunks, max(16, entries // weight.shape[0])
+        chunks = kind(hidden, weight, targets, smoothing, rows, with_gradient=any(ctx.needs_input_grad))
         for start in range(0, hidden.shape[0], chunks.rows):
             chunk_loss, chunk_likelihood = chunks.take(slice(start, start + chunks.rows))
             loss += chunk_loss.sum()
@@ -226,27 +230,18 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
         return grad_hidden * scale.to(dtype), (grad_weight * scale).to(dtype), None, None, None
 
 
-class _Chunks(Protocol):
-    """Collects loss and gradients of N hidden states before a weight (V, D), `rows` of them at a time."""
-
-    rows: int
-    grad_hidden: Tensor
-    grad_weight: Tensor
-
-    def take(self, rows: slice) -> tuple[Tensor, Tensor]: ...
-
-
 class _ExactChunks:
-    """Products are in the type of hidden states and weight."""
+    """Collects loss and gradients of N hidden states before a weight (V, D), `rows` of them at a time.
+
+    Products are in the type of hidden states and weight.
+    """
 
     def __init__(
-        self, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, *, with_gradient: bool
+        self, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, rows: int, *, with_gradient: bool
     ) -> None:
         self._hidden, self._weight, self._targets, self._smoothing = hidden, weight, targets, smoothing
-        self._with_gradient = with_gradient
-        entries = CHUNK_ENTRIES if hidden.device.type == "cpu" else GPU_CHUNK_ENTRIES
-        self.rows = max(16, entries // weight.shape[0])
-        self._logits = hidden.new_empty(min(self.rows, hidden.shape[0]), weight.shape[0])
+        self.rows, self._with_gradient = rows, with_gradient
+        self._logits = hidden.new_empty(min(rows, hidden.shape[0]), weight.shape[0])
         self.grad_hidden = torch.empty_like(hidden)
         self.grad_weight = torch.zeros_like(weight, dtype=torch.float32)
 
@@ -261,30 +256,24 @@ class _ExactChunks:
         return losses
 
 
-class _SampledChunks:
+class _SampledChunks(_ExactChunks):
     """Logits are products in eight bits; what follows them is not rounded but sampled.
 
     In eight bits a row of the gradient would keep the target and lose the other thousands of entries, most of which are
     below half of a 127th of it.
     """
 
-    def __init__(
-        self, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, *, with_gradient: bool
-    ) -> None:
-        self._hidden, self._weight, self._targets, self._smoothing = hidden, weight, targets, smoothing
-        self._with_gradient = with_gradient
-        self.rows = SAMPLED_ROWS
+    def __init__(self, *inputs: Any, with_gradient: bool) -> None:
+        super().__init__(*inputs, with_gradient=with_gradient)
+        hidden, weight = self._hidden, self._weight
         self._packed = pack(weight)
-        self._logits = hidden.new_empty(min(SAMPLED_ROWS, hidden.shape[0]), weight.shape[0])
         self._offsets = uniform_numbers(hidden.shape[0])
         # the share of every entry that smoothing takes
-        even = -smoothing / weight.shape[0]
+        even = -self._smoothing / weight.shape[0]
         self._begin = weight.sum(0, dtype=torch.float32).mul_(even)
-        self.grad_hidden = torch.empty_like(hidden)
-        self.grad_weight = hidden.sum(0, dtype=torch.float32).mul_(even).expand(weight.shape).contiguous()
+        self.grad_weight.copy_(hidden.sum(0, dtype=torch.float32).mul_(even))
 
     def take(self, rows: slice) -> tuple[Tensor, Tensor]:
-        """Compute loss and likelihood of each of these rows, and add their part of the gradients."""
         hidden = self._hidden[rows]
         logits = packed_product(hidden, self._packed, self._logits[: hidden.shape[0]])
         loss, likelihood, sampled = sampled_softmax(logits, self._targets[rows], self._smoothing, self._offsets[rows])

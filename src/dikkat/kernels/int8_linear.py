@@ -73,21 +73,14 @@ def int8_linear_relu_linear(
     tensor of a block, writes the zeros of the ReLU as well, which spares a pass over it. Differentiable once.
     """
     buffers = [(grad_buffer(weight), grad_buffer(bias)) for weight, bias in (inner, outer)]
-    output: Tensor = _Int8LinearReluLinear.apply(x.reshape(-1, x.shape[-1]), *inner, *outer, buffers)
+    output: Tensor = _Int8LinearReluLinear.apply(x.reshape(-1, x.shape[-1]), buffers, *inner, *outer)
     return output.view(*x.shape[:-1], -1)
 
 
 class _Int8LinearReluLinear(torch.autograd.Function):
     @staticmethod
-    def forward(
-        ctx: Any,
-        x: Tensor,
-        inner_weight: Tensor,
-        inner_bias: Tensor | None,
-        outer_weight: Tensor,
-        outer_bias: Tensor | None,
-        buffers: list[Buffers],
-    ) -> Tensor:
+    def forward(ctx: Any, x: Tensor, buffers: list[Buffers], *layers: Any) -> Tensor:
+        (inner_weight, inner_bias), (outer_weight, outer_bias) = layers[:2], layers[2:]
         hidden = product(x, inner_weight, inner_bias, relu=True)
         ctx.save_for_backward(x, hidden, inner_weight, outer_weight)
         ctx.buffers = buffers
@@ -97,14 +90,14 @@ class _Int8LinearReluLinear(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         x, hidden, inner_weight, outer_weight = ctx.saved_tensors
-        with_x, with_inner, with_inner_bias, with_outer, with_outer_bias, _ = ctx.needs_input_grad
+        with_x, _, with_inner, with_inner_bias, with_outer, with_outer_bias = ctx.needs_input_grad
         inner_buffers, outer_buffers = ctx.buffers
         wanted = (with_x or with_inner or with_inner_bias, with_outer, with_outer_bias)
         flow, *of_outer = layer_gradients(gradient, hidden, outer_weight, wanted, outer_buffers, relu_output=hidden)
         gradients: Gradients = (None, None, None)
         if flow is not None:
             gradients = layer_gradients(flow, x, inner_weight, (with_x, with_inner, with_inner_bias), inner_buffers)
-        return *gradients, *of_outer, None
+        return gradients[0], None, *gradients[1:], *of_outer
 
 
 def layer_gradients(

@@ -26,16 +26,12 @@ def layer_norm(
     results in less time; both are differentiable once.
     """
     if needs_backward(x, weight) and weight.dim() == 1:
-        if weight.shape[0] <= WIDEST_ON_GPU and runs_triton(x, weight, bias):
-            return _GpuLayerNorm.apply(x, weight, bias, eps)
-        if _has_kernel(x, weight, bias):
-            return _LayerNorm.apply(x, weight, bias, eps)
+        tensors = x, weight, bias
+        if weight.shape[0] <= WIDEST_ON_GPU and runs_triton(*tensors):
+            return _LayerNorm.apply(*tensors, eps)
+        if all(t.dtype == torch.bfloat16 and t.shape[-1] % LANES == 0 for t in tensors) and runs_native(*tensors):
+            return _LayerNorm.apply(*tensors, eps)
     return F.layer_norm(x, weight.shape, weight, bias, eps)
-
-
-def _has_kernel(*tensors: Tensor) -> bool:
-    is_bfloat16 = all(tensor.dtype == torch.bfloat16 and tensor.shape[-1] % LANES == 0 for tensor in tensors)
-    return is_bfloat16 and runs_native(*tensors)
 
 
 class _LayerNorm(torch.autograd.Function):
@@ -54,24 +50,6 @@ class _LayerNorm(torch.autograd.Function):
         return *backward(gradient.contiguous(), x, weight, bias, statistics, ctx.eps), None
 
 
-class _GpuLayerNorm(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
-        from dikkat.kernels.gpu import layer_norm as gpu
-
-        x = x.contiguous()
-        output, statistics = gpu.forward(x, weight, bias, eps)
-        ctx.save_for_backward(x, weight, statistics)
-        return output
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
-        from dikkat.kernels.gpu import layer_norm as gpu
-
-        return *gpu.backward(gradient.contiguous(), *ctx.saved_tensors), None
-
-
 class _Normalization(ctypes.Structure):
     """`Normalization` of norms.c."""
 
@@ -85,6 +63,10 @@ class _Normalization(ctypes.Structure):
 
 def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor]:
     """Call the kernel for dense rows (..., D); returns them and float32 (2, rows): mean and inverse deviation."""
+    if runs_triton(x):
+        from dikkat.kernels.gpu import layer_norm as gpu
+
+        return gpu.forward(x, weight, bias, eps)
     output, statistics = torch.empty_like(x), torch.empty(2, x.shape[:-1].numel())
     job = _job(x, weight, bias, statistics, eps)
     check_status(native_library().normalize_forward(ctypes.byref(job), address(output)))
@@ -95,6 +77,10 @@ def backward(
     gradient: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor, eps: float
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Call the kernel for the gradients of x, weight and bias, from a dense `gradient` and what `forward` had."""
+    if runs_triton(x):
+        from dikkat.kernels.gpu import layer_norm as gpu
+
+        return gpu.backward(gradient, x, weight, statistics)
     gradients = [torch.empty_like(tensor) for tensor in (x, weight, bias)]
     job = _job(x, weight, bias, statistics, eps)
     call = native_library().normalize_backward

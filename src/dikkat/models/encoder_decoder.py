@@ -216,11 +216,8 @@ class EncoderDecoder(nn.Module):
             if memory.requires_grad:
                 memory.register_hook(lambda gradient: on_gradient())
 
-        handle = self.encoder.register_forward_hook(watch)
-        try:
+        with self.encoder.register_forward_hook(watch):
             yield
-        finally:
-            handle.remove()
 
     def project(self, hidden: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows V"]:
         """Return the logits of hidden states."""

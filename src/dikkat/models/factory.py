@@ -87,7 +87,10 @@ class Factory:
     def language_model(self, objective: Objective) -> LanguageModel:
         """Build the language model."""
         embedding = self.embedding()
-        blocks = [_initialized(self.writing_block(objective, layer)) for layer in range(self.config.decoder_layers)]
+        blocks = [
+            _initialized(self.encoder_block(layer, causal=objective == "causal"))
+            for layer in range(self.config.decoder_layers)
+        ]
         return LanguageModel(
             embedding,
             self.embedding_norm(),
@@ -165,10 +168,6 @@ class Factory:
         if layer == 0 and not self.config.first_norm:
             block.self_residual.norm = nn.Identity()  # type: ignore[assignment]
         return block
-
-    def writing_block(self, objective: Objective, layer: int) -> EncoderBlock:
-        """Build one block of a language model."""
-        return self.encoder_block(layer, causal=objective == "causal")
 
     def decoder_block(self, layer: int) -> CrossAttendingBlock:
         """Build one decoder block."""

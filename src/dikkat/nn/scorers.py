@@ -20,7 +20,7 @@ from dikkat.nn.functional import (
     inverse_temperature,
     selection_rule,
 )
-from dikkat.nn.layers import checked_probability, dropout
+from dikkat.nn.layers import checked_probability
 from dikkat.nn.layers import dropout as drop
 from dikkat.nn.masks import distances
 from dikkat.nn.named_positions import ScoreBias
@@ -60,7 +60,7 @@ class AdditiveAttention(nn.Module):
         value = key if value is None else value
         check_same_length(key, value)
         weights = self.weights(query, key, mask)
-        return dropout(weights, self.dropout if self.training else 0.0).to(value.dtype) @ value
+        return drop(weights, self.dropout if self.training else 0.0).to(value.dtype) @ value
 
     def weights(
         self,

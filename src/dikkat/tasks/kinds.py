@@ -29,7 +29,7 @@ class Kind:
     heads: str = ""
     """From the path of a run, data and a number of texts to the `HeadSubject` whose heads are measured."""
     report: str = ""
-    """From a `RunDirectory`, its rows of metrics and a language to the report as HTML."""
+    """From a `RunDirectory`, its rows of metrics and a language to the `RunFacts` that its report shows."""
     is_trained: bool = True
     """Whether `dikkat train` makes such a model; others are imported."""
 
@@ -39,21 +39,21 @@ KINDS = {
         name="a translator",
         load="dikkat_runtime.tasks.translator:Translator.load",
         build="torch_factory:new_translator",
-        report="translation.report:translator_report",
+        report="translation.report:translator_facts",
     ),
     "classifier": Kind(
         name="a classifier",
         load="dikkat_runtime.tasks.classifier:Classifier.load",
         build="torch_factory:new_classifier",
         heads="classification.heads:classifier_heads",
-        report="classification.report:classifier_report",
+        report="classification.report:classifier_facts",
     ),
     "lm": Kind(
         name=msg("a language model"),
         load="dikkat_runtime.tasks.generator:Generator.load",
         build="torch_factory:new_language_model",
         heads="language_model.heads:language_model_heads",
-        report="language_model.report:language_model_report",
+        report="language_model.report:language_model_facts",
     ),
     "encoder": Kind(
         name=msg("an encoder"),

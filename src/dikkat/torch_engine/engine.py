@@ -201,14 +201,11 @@ class TorchContexts:
 
         device = self._model.output_weight.device
         last = self._model.decoder.blocks[-1].get_submodule("cross_attention")
-        handle = last.register_forward_hook(keep)
-        try:
+        with last.register_forward_hook(keep):
             sources = torch.tensor([source_ids(source, self._model.add_source_eos)], device=device)
             read = torch.ones_like(sources, dtype=torch.bool)
             targets = torch.tensor([[BOS_ID, *target[:-1]]], device=device)
             self._model.decode(targets, self._model.encode(sources, read), read)
-        finally:
-            handle.remove()
         # nobody asks what the prefix of every target reads
         return np.asarray(outputs[-1][0, self._model.forced :].float().cpu().numpy())
 

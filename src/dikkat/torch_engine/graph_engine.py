@@ -3,7 +3,7 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, cast
 
@@ -116,45 +116,27 @@ class GraphEngine(TorchEngine):
         neighbours: Sequence[Neighbours | None] = (),
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first; see `Engine`."""
+        states, mask = self._on_device(memory)
+        results: list[list[Hypothesis]] = []
         has_neighbours = any(own is not None for own in neighbours)
         is_plain = not isinstance(options, SamplingOptions) and not options.limits_repetition
         if not is_plain or constraints is not None or has_neighbours:
-            return self._search_step_by_step(memory, options, numbers, constraints, neighbours)
-        states, mask = self._on_device(memory)
-        results: list[list[Hypothesis]] = []
-        with (
-            self._lock,
-            torch.inference_mode(),
-            sdpa_kernel(FOR_ANY_LENGTH),
-            self._releasing_plans(),
-            self._streaming(),
-        ):
+            # as the `TorchEngine` does, a few sentences at a time: it has several copies of their logits
+            numbers = range(len(memory.lengths)) if numbers is None else numbers
+            for first in range(0, len(memory.lengths), MAX_STEP_BY_STEP):
+                part = slice(first, first + MAX_STEP_BY_STEP)
+                own = None if constraints is None else constraints[part]
+                few = DeviceMemory(states[part], memory.lengths[part])
+                results += super().search(
+                    few, options, numbers=numbers[part], constraints=own, neighbours=neighbours[part]
+                )
+            return results
+        with self._lock, torch.inference_mode(), sdpa_kernel(FOR_ANY_LENGTH), self._streaming():
             # sources that are padded to one length share a capture; a batch is as large as its buffers may be
             some = self._most_sentences(states.shape[1], options)
             for first in range(0, len(memory.lengths), some):
                 part = slice(first, first + some)
                 results += self._search(states[part], mask[part], memory.lengths[part], options, some)
-        return results
-
-    def _search_step_by_step(
-        self,
-        memory: Memory,
-        options: DecodingOptions,
-        numbers: Sequence[int] | None,
-        constraints: Sequence[Constraint | None] | None,
-        neighbours: Sequence[Neighbours | None],
-    ) -> list[list[Hypothesis]]:
-        """Search as the `TorchEngine` does, a few sentences at a time: it has several copies of their logits."""
-        states, _ = self._on_device(memory)
-        numbers = range(len(memory.lengths)) if numbers is None else numbers
-        results: list[list[Hypothesis]] = []
-        for first in range(0, len(memory.lengths), MAX_STEP_BY_STEP):
-            part = slice(first, first + MAX_STEP_BY_STEP)
-            own = None if constraints is None else constraints[part]
-            some = DeviceMemory(states[part], memory.lengths[part])
-            results += super().search(
-                some, options, numbers=numbers[part], constraints=own, neighbours=neighbours[part]
-            )
         return results
 
     def _on_device(self, memory: Memory) -> tuple[Float[Tensor, "B S D"], Bool[Tensor, "B S"]]:
@@ -164,23 +146,19 @@ class GraphEngine(TorchEngine):
         return states, length_mask(torch.tensor(memory.lengths), states.shape[1]).to(self.device)
 
     @contextmanager
-    def _releasing_plans(self) -> Iterator[None]:
-        """After an error nothing stays of the buffers, whose content is then unknown."""
+    def _streaming(self) -> Iterator[None]:
+        """Compute on the stream of this engine, after what was begun before; results end on the processor.
+
+        After an error nothing stays of the buffers, whose content is then unknown.
+        """
+        if self._stream is not None:
+            self._stream.wait_stream(torch.cuda.current_stream(self.device))
         try:
-            yield
+            with nullcontext() if self._stream is None else torch.cuda.stream(self._stream):
+                yield
         except BaseException:
             self._captures.clear()
             raise
-
-    @contextmanager
-    def _streaming(self) -> Iterator[None]:
-        """Compute on the stream of this engine, after what was begun before; results end on the processor."""
-        if self._stream is None:
-            yield
-            return
-        self._stream.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(self._stream):
-            yield
 
     def _search(
         self, states: Tensor, mask: Tensor, lengths: Sequence[int], options: DecodingOptions, most: int

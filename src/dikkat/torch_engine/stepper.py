@@ -105,16 +105,23 @@ def _read(outcome: Outcome) -> list[list[Hypothesis]]:
     ]
 
 
-@runtime_checkable
-class DecoderCache(Protocol):
-    """Hold keys and values of what was decoded so far (self-attention) and of the source (cross-attention)."""
+class RowCache(Protocol):
+    """Hold what a model has read of each row."""
 
     @property
     def length(self) -> int:
-        """Return how many tokens every row was fed so far."""
+        """Return how many tokens of every row were read so far."""
 
-    def reorder(self, index: Int[Tensor, "R"]) -> None:
-        """Let row `r` continue row `index[r]`; `index` never crosses sentences."""
+    def reorder(self, index: Int[Tensor, "R2"]) -> None:
+        """Let row `r` continue row `index[r]`; a shorter index drops rows."""
+
+
+@runtime_checkable
+class DecoderCache(RowCache, Protocol):
+    """Hold keys and values of what was decoded so far (self-attention) and of the source (cross-attention).
+
+    What it reorders never crosses sentences.
+    """
 
     def drop(self, keep: Int[Tensor, "N"]) -> None:
         """Keep only the sentences numbered in `keep` (rising), with all their rows."""

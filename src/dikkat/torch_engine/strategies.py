@@ -56,32 +56,23 @@ def decode_single(
         staying = None
         if parts is not None:
             leaving, staying = parts
-            outcomes.append(_outcome(stepper, history[leaving], total[leaving], leaving, penalties))
+            # (N, ...) -> (N, 1, ...)
+            emitted = history[leaving, None, : stepper.length]
+            log_probability = total[leaving, None]
+            outcomes.append(
+                Outcome(
+                    sentences=stepper.sentences[leaving],
+                    tokens=emitted,
+                    lengths=torch.full_like(leaving, stepper.length).unsqueeze(1),
+                    log_probability=log_probability,
+                    scores=log_probability / penalties[stepper.length],
+                    finished=emitted[:, :, -1] == EOS_ID,
+                )
+            )
             history, total = history[staying], total[staying]
             if len(staying) == 0:
                 return [hypotheses[0] for hypotheses in gather_hypotheses(outcomes, batch_size)]
         stepper.advance(tokens.unsqueeze(1), torch.zeros_like(tokens).unsqueeze(1), staying)
-
-
-def _outcome(
-    stepper: Stepper,
-    history: Int[Tensor, "N L"],
-    total: Float[Tensor, "N"],
-    leaving: Int[Tensor, "N"],
-    penalties: Float[Tensor, "P"],
-) -> Outcome:
-    """The one hypothesis of each leaving sentence: (N, ...) -> (N, 1, ...)."""
-    length = stepper.length
-    emitted = history[:, :length].unsqueeze(1)
-    log_probability = total.unsqueeze(1)
-    return Outcome(
-        sentences=stepper.sentences[leaving],
-        tokens=emitted,
-        lengths=torch.full_like(leaving, length).unsqueeze(1),
-        log_probability=log_probability,
-        scores=log_probability / penalties[length],
-        finished=emitted[:, :, -1] == EOS_ID,
-    )
 
 
 # Greedy decoding: always take the most probable next token.
@@ -94,11 +85,7 @@ def greedy(
 
     `source_mask` is True at real tokens. The result of a sentence does not depend on the rest of its batch.
     """
-    return decode_single(model, source, source_mask, options, _most_probable)
-
-
-def _most_probable(following: NextTokens, _: Stepper) -> Int[Tensor, "B"]:
-    return following.most_probable()
+    return decode_single(model, source, source_mask, options, lambda following, _: following.most_probable())
 
 
 # Sample the next token from the model's distribution, sharpened and truncated by the options.

@@ -16,7 +16,7 @@ from dikkat.nn.cache import StackCache
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.pooling import MeanPooling
 from dikkat.torch_engine.engine import TorchEngine, in_range
-from dikkat.torch_engine.stepper import completing_ngrams, penalized
+from dikkat.torch_engine.stepper import RowCache, completing_ngrams, penalized
 from dikkat.torch_engine.strategies import candidates, draw
 from dikkat_runtime.engine.choose import COMPUTED, why_not_native
 from dikkat_runtime.engine.contract import ClassifyingEngine, Engine, EngineInfo, Rows, WritingEngine
@@ -213,17 +213,6 @@ class TorchEncoder(TorchTexts):
 
 
 # Generate text: rows of tokens grow side by side, one token a step, in constant memory.
-
-
-class RowCache(Protocol):
-    """Hold what a model has read of each row."""
-
-    @property
-    def length(self) -> int:
-        """Return how many tokens of every row were read so far."""
-
-    def reorder(self, index: Int[Tensor, "R2"]) -> None:
-        """Let row `r` continue row `index[r]`; a shorter index drops rows."""
 
 
 CacheT = TypeVar("CacheT", bound=RowCache)

@@ -5,7 +5,7 @@
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -80,11 +80,6 @@ class WebModel:
         if name in self.embeddings:
             entry["fine"] = _append(payload, quantized.fine)
         return entry
-
-
-def settings_of(settings: Any) -> dict[str, Any]:
-    """Return the fields of `ModelSettings` as the header holds them."""
-    return asdict(settings)
 
 
 def _append(payload: bytearray, array: Array) -> int:

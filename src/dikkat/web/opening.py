@@ -1,11 +1,12 @@
 """Read a run directory for the browser: checked settings, weights and tokenizers, whatever kind of model it holds."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dikkat.web.model_file import WebModel, name_of, settings_of
+from dikkat.web.model_file import WebModel, name_of
 from dikkat.web.reading_table import ngram_table, reading_table
 from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
@@ -94,7 +95,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
     return WebModel(
         task="translator",
         name=name_of(run, languages),
-        settings=settings_of(settings),
+        settings=asdict(settings),
         arrays={name: arrays[name] for name in weights.used},
         embeddings={settings.source_matrix, settings.target_matrix},
         tokenizers={
@@ -182,7 +183,7 @@ def _reader(
     return WebModel(
         task=config["task"],
         name=name_of(run, ()),
-        settings=settings_of(settings),
+        settings=asdict(settings),
         arrays={**{name: engine.weights.arrays[name] for name in engine.weights.used}, **more},
         embeddings={"output_weight" if tied else "embedding.weight"},
         tokenizers={"source": read_tokenizer(checked(run, TOKENIZER))[0], "target": None},

@@ -12,7 +12,7 @@ from torch import Tensor
 from dikkat import kernels
 from dikkat.kernels import attention, calls, library
 from dikkat.kernels import attention as attention_calls
-from dikkat.kernels.attention import attention_backward, attention_forward, soft_attention
+from dikkat.kernels.attention import AttentionInputs, attention_backward, attention_forward, soft_attention
 from dikkat.kernels.calls import runs_native
 from dikkat.kernels.cross_entropy import smoothed_softmax
 from dikkat.kernels.dropout import add_dropped, drop_threshold, mask_of
@@ -65,8 +65,10 @@ def test_attention_and_its_gradients_are_those_of_the_formula(
     expected = formula(exact[0], exact[1], exact[2], mask, 0.3, kept)
     expected_gradients = torch.autograd.grad(expected, exact, gradient.double())
 
-    output, weights = attention_forward(query, key, value, mask, 0.3, bits, threshold, keep_weights=keep)
-    result = attention_backward(gradient, query, key, value, mask, weights, 0.3, bits, threshold)
+    output, weights = attention_forward(
+        AttentionInputs(query, key, value, mask, 0.3, bits, threshold), keep_weights=keep
+    )
+    result = attention_backward(gradient, AttentionInputs(query, key, value, mask, 0.3, bits, threshold), weights)
 
     assert (weights is not None) == keep
     assert not output[0, :, 0].any()
@@ -91,20 +93,20 @@ def test_masks_of_every_shape(mask: str, size: int, dtype: torch.dtype) -> None:
         "nothing": torch.zeros(1, 1, dtype=torch.bool),
     }[mask]
     everything = torch.ones(size, size, dtype=torch.bool) if arguments is None else arguments
-    output, weights = attention_forward(query, key, value, arguments, 0.5, None, 0, keep_weights=True)
+    output, weights = attention_forward(AttentionInputs(query, key, value, arguments, 0.5, None, 0), keep_weights=True)
     assert weights is not None
     exact = [tensor.double().requires_grad_() for tensor in (query, key, value)]
     wanted = formula(exact[0], exact[1], exact[2], everything, 0.5, torch.ones(()))
     torch.testing.assert_close(output.double(), wanted.detach(), atol=TOLERANCE[dtype], rtol=0)
     assert not weights.masked_select(~everything.expand(weights.shape)).any()
 
-    result = attention_backward(gradient, query, key, value, arguments, weights, 0.5, None, 0)
+    result = attention_backward(gradient, AttentionInputs(query, key, value, arguments, 0.5, None, 0), weights)
     for ours, expected in zip(result, torch.autograd.grad(wanted, exact, gradient.double()), strict=True):
         torch.testing.assert_close(ours.double(), expected, atol=5 * TOLERANCE[dtype], rtol=0)
-    again, nothing = attention_forward(query, key, value, arguments, 0.5, None, 0, keep_weights=False)
+    again, nothing = attention_forward(AttentionInputs(query, key, value, arguments, 0.5, None, 0), keep_weights=False)
     assert nothing is None
     assert torch.equal(again, output)
-    recomputed = attention_backward(gradient, query, key, value, arguments, None, 0.5, None, 0)
+    recomputed = attention_backward(gradient, AttentionInputs(query, key, value, arguments, 0.5, None, 0), None)
     assert all(torch.equal(first, second) for first, second in zip(recomputed, result, strict=True))
 
 
@@ -156,10 +158,12 @@ def test_weights_are_the_same_with_tiles_and_without(dtype: torch.dtype) -> None
     (query, key, value, _), mask = inputs((2, 2, 90, 70, 32, 32), dtype)
     allowed.value = 0
     try:
-        plain, plain_weights = attention_forward(query, key, value, mask, 0.3, None, 0, keep_weights=True)
+        plain, plain_weights = attention_forward(
+            AttentionInputs(query, key, value, mask, 0.3, None, 0), keep_weights=True
+        )
     finally:
         allowed.value = 1
-    tiled, tiled_weights = attention_forward(query, key, value, mask, 0.3, None, 0, keep_weights=True)
+    tiled, tiled_weights = attention_forward(AttentionInputs(query, key, value, mask, 0.3, None, 0), keep_weights=True)
     assert plain_weights is not None
     assert tiled_weights is not None
     assert torch.equal(plain_weights, tiled_weights) == (dtype == torch.float32)
@@ -186,7 +190,7 @@ def tiles_allowed() -> ctypes.c_int:
 def test_a_score_that_is_no_number_is_not_hidden(queries: int, dtype: torch.dtype) -> None:
     (query, key, value, _), _ = inputs((1, 1, queries, 40, 8, 8), dtype)
     query[0, 0, 1] = torch.nan
-    output, _ = attention_forward(query, key, value, None, 0.5, None, 0, keep_weights=False)
+    output, _ = attention_forward(AttentionInputs(query, key, value, None, 0.5, None, 0), keep_weights=False)
     assert output[0, 0, 1].isnan().all()
     assert output[0, 0, [0, *range(2, queries)]].isfinite().all()
 
@@ -200,8 +204,10 @@ def test_what_is_hidden_from_all_may_be_anything(size: int, dtype: torch.dtype) 
     result = []
     for padding in (0.0, torch.nan):
         key[:, :, -5:], value[:, :, -5:] = padding, padding
-        output, weights = attention_forward(query, key, value, mask, 0.5, None, 0, keep_weights=True)
-        result.append((output, *attention_backward(gradient, query, key, value, mask, weights, 0.5, None, 0)))
+        output, weights = attention_forward(AttentionInputs(query, key, value, mask, 0.5, None, 0), keep_weights=True)
+        result.append(
+            (output, *attention_backward(gradient, AttentionInputs(query, key, value, mask, 0.5, None, 0), weights))
+        )
     for first, second in zip(*result, strict=True):
         assert torch.equal(first, second)
     assert not result[0][2][:, :, -5:].any()
@@ -217,8 +223,10 @@ def test_the_same_bits_every_time(threads: int) -> None:
     try:
         runs = []
         for _ in range(2):
-            output, weights = attention_forward(query, key, value, mask, 0.5, None, 0, keep_weights=True)
-            result = attention_backward(gradient, query, key, value, mask, weights, 0.5, None, 0)
+            output, weights = attention_forward(
+                AttentionInputs(query, key, value, mask, 0.5, None, 0), keep_weights=True
+            )
+            result = attention_backward(gradient, AttentionInputs(query, key, value, mask, 0.5, None, 0), weights)
             runs.append((output, *result))
     finally:
         torch.set_num_threads(before)

@@ -127,7 +127,7 @@ def test_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     weight, bias = numbers(shape[-1], dtype=dtype).add_(1), numbers(shape[-1], dtype=dtype, seed=1)
     exact = [tensor.double() for tensor in (x, weight, bias)]
     wanted = gradients(lambda x, w, b: F.layer_norm(x, shape[-1:], w, b, 1e-3), exact, gradient.double())
-    result = gradients(lambda x, w, b: layer_norm(x, w, b, 1e-3), [x, weight, bias], gradient, "_GpuLayerNorm")
+    result = gradients(lambda x, w, b: layer_norm(x, w, b, 1e-3), [x, weight, bias], gradient, "_LayerNorm")
     for one, other in zip(result, wanted, strict=True):
         if other.numel():
             check(one, other)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from dikkat.kernels import library
-from dikkat.kernels.attention import attention_backward, attention_forward
+from dikkat.kernels.attention import AttentionInputs, attention_backward, attention_forward
 from dikkat.kernels.cross_entropy import SampledGradient, sampled_softmax, smoothed_softmax
 from dikkat.kernels.int8_products import pack, packed_product
 from dikkat.kernels.rotary import rotate
@@ -64,9 +64,9 @@ def test_a_position_outside_the_table(wrong: int) -> None:
         rotate(x, table, position_ids, back=False)
     rest = None, 0.3, None, 0, table, position_ids
     with pytest.raises(IndexError, match="a position must lie between 0 and 6"):
-        attention_forward(x, x, x, *rest, keep_weights=True)
+        attention_forward(AttentionInputs(x, x, x, *rest), keep_weights=True)
     with pytest.raises(IndexError, match="a position must lie between 0 and 6"):
-        attention_backward(x, x, x, x, None, None, *rest[1:])
+        attention_backward(x, AttentionInputs(x, x, x, None, *rest[1:]), None)
 
 
 def test_a_table_that_is_too_short_or_of_another_width() -> None:
@@ -78,7 +78,9 @@ def test_a_table_that_is_too_short_or_of_another_width() -> None:
     with pytest.raises(ValueError, match="cannot turn heads of width 8"):
         rotate(x, torch.randn(2, 7, 3), None, back=False)
     with pytest.raises(ValueError, match="5 queries and 4 keys cannot have the same positions"):
-        attention_forward(x, x[:, :, 1:], x[:, :, 1:], None, 0.3, None, 0, torch.randn(2, 7, 4), keep_weights=False)
+        attention_forward(
+            AttentionInputs(x, x[:, :, 1:], x[:, :, 1:], None, 0.3, None, 0, torch.randn(2, 7, 4)), keep_weights=False
+        )
 
 
 def test_packed_weights_of_another_size() -> None:
@@ -91,12 +93,12 @@ def test_packed_weights_of_another_size() -> None:
 def test_nothing_to_attend_to_gives_zeros_and_nothing_to_ask_gives_nothing() -> None:
     """Sizes of zero were divided by, which ends the process."""
     query, nothing = torch.randn(2, 3, 5, 8), torch.randn(2, 3, 0, 8)
-    output, _ = attention_forward(query, nothing, nothing, None, 0.3, None, 0, keep_weights=False)
+    output, _ = attention_forward(AttentionInputs(query, nothing, nothing, None, 0.3, None, 0), keep_weights=False)
     assert torch.equal(output, torch.zeros(2, 3, 5, 8))
-    output, weights = attention_forward(nothing, query, query, None, 0.3, None, 0, keep_weights=True)
+    output, weights = attention_forward(AttentionInputs(nothing, query, query, None, 0.3, None, 0), keep_weights=True)
     assert output.shape == (2, 3, 0, 8)
-    of_nothing = attention_backward(output, nothing, query, query, None, weights, 0.3, None, 0)
+    of_nothing = attention_backward(output, AttentionInputs(nothing, query, query, None, 0.3, None, 0), weights)
     assert [part.shape[2] for part in of_nothing] == [0, 5, 5]
-    of_query = attention_backward(query, query, nothing, nothing, None, None, 0.3, None, 0)
+    of_query = attention_backward(query, AttentionInputs(query, nothing, nothing, None, 0.3, None, 0), None)
     assert [part.shape[2] for part in of_query] == [5, 0, 0]
     assert not any(part.any() for part in (*of_nothing, *of_query))

@@ -17,6 +17,7 @@ from dikkat.data.disk_arrays import DiskFile
 from dikkat.data.documents import Document, StoredText
 from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common.settings import Request
 from dikkat.tasks.language_model import train as encoding
 from dikkat.tasks.language_model.train import LanguageModelJob, encoded, vocabulary_texts
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
@@ -81,10 +82,12 @@ def test_preparation_does_not_hold_the_texts(tmp_path: Path, monkeypatch: pytest
         (tmp_path / f"{number}.txt").write_text(line * (100_000 // len(line)))
     settings = {"tokenizer": {"kind": "bytes"}}
     # what is imported, and read once, is no text
-    LanguageModelJob((str(tmp_path / "0.txt"),), settings=settings).prepare(RunDirectory.create(tmp_path / "first"))
+    LanguageModelJob(Request([str(tmp_path / "0.txt")], settings=settings)).prepare(
+        RunDirectory.create(tmp_path / "first")
+    )
     run = RunDirectory.create(tmp_path / "run")
     tracemalloc.start()
-    config, _ = LanguageModelJob((str(tmp_path),), settings=settings).prepare(run)
+    config, _ = LanguageModelJob(Request([str(tmp_path)], settings=settings)).prepare(run)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     train = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size)
@@ -101,7 +104,7 @@ def test_a_run_in_turkish_lower_cases_by_its_rule_in_training_and_wherever_it_is
         "model": {"model_dim": 16, "num_heads": 2, "feed_forward_dim": 24, "encoder_layers": 1, "decoder_layers": 1},
     }
     run = RunDirectory.create(tmp_path / "run")
-    config, _ = LanguageModelJob((str(tmp_path / "text.txt"),), settings=settings).prepare(run)
+    config, _ = LanguageModelJob(Request([str(tmp_path / "text.txt")], settings=settings)).prepare(run)
     network = build_language_model(config.model, "causal", 0)
     run.save_weights(dict(network.named_parameters()), {"step": "1"})
     ids = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size).ids.read(1, 7).tolist()

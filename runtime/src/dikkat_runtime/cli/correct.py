@@ -1,12 +1,11 @@
 """`dikkat correct`: what a person has corrected comes back as corrected."""
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_report
-from dikkat_runtime.errors import UsageError, msg, plural
+from dikkat_runtime.cli.streams import print_note, print_report
+from dikkat_runtime.errors import UsageError, plural
 
 
 def correct(
@@ -44,17 +43,13 @@ def correct(
             print_report(f"{pair.similarity:.2f}\t{pair.source}\t{pair.target}" for pair in similar)
         else:
             corrections.remove(source)
-            _note(msg("removed; {corrections} in all", plural(len(corrections), "correction")))
+            print_note("removed; {corrections} in all", plural(len(corrections), "correction"))
     elif source is None or target is None:
         raise UsageError("name the SOURCE and its right translation, or --list")
     else:
         before = corrections.add(source, target)
         kept, count = f"{shown(source.strip())} → {shown(target.strip())}", plural(len(corrections), "correction")
         if before is None:
-            _note(msg("kept {correction}; {count} in all", kept, count))
+            print_note("kept {correction}; {count} in all", kept, count)
         else:
-            _note(msg("kept {correction} instead of {before}; {count} in all", kept, shown(before), count))
-
-
-def _note(line: str) -> None:
-    print(line, file=sys.stderr)
+            print_note("kept {correction} instead of {before}; {count} in all", kept, shown(before), count)

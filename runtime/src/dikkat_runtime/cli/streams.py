@@ -244,9 +244,14 @@ def is_interactive(path: Path | None) -> bool:
     return path is None and sys.stdin.isatty()
 
 
+def print_remark(line: str) -> None:
+    """Write a line to standard error."""
+    print(line, file=sys.stderr)
+
+
 def print_note(template: str, *values: object) -> None:
     """Write a template with its values to standard error."""
-    print(msg(template, *values), file=sys.stderr)
+    print_remark(msg(template, *values))
 
 
 class InputLines:

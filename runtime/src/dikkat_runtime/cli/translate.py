@@ -20,7 +20,7 @@ from dikkat_runtime.cli.opening import (
     print_engine,
 )
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import NoReaderError, is_interactive
+from dikkat_runtime.cli.streams import NoReaderError, is_interactive, print_remark
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
 
@@ -123,7 +123,7 @@ def _translate(options: Any) -> None:
         glossary=options.glossary and Glossary.read(options.glossary, translator.language),
     )
     if options.out is None:
-        judge = translator.judge(options.run, on_progress=_note) if style.needs_confidence else None
+        judge = translator.judge(options.run, on_progress=print_remark) if style.needs_confidence else None
         return _translate_lines(partial(stream, confidence=judge), options, style)
     if style.scores:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
@@ -131,12 +131,8 @@ def _translate(options: Any) -> None:
         raise UsageError("--prefix is for lines; leave it out, or --out")
     _translate_document(options, options.out, lambda texts: [translation.text for translation in stream(texts)])
     for note in translator.notes.glossary_lines(numbered=False):
-        _note(note)
+        print_remark(note)
     return None
-
-
-def _note(line: str) -> None:
-    print(line, file=sys.stderr)
 
 
 def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any, style: OutputStyle) -> None:
@@ -153,14 +149,10 @@ def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any,
         # where nobody reads the translations, nobody asks what was odd about them
         if not isinstance(sys.exception(), NoReaderError):
             for note in notes.lines():
-                _note(note)
-    _report_skipped(skipped)
-
-
-def _report_skipped(lines: list[DataError]) -> None:
-    if lines:
-        more = msg(" (and {count:,} more of this kind)", len(lines) - 1) if len(lines) > 1 else ""
-        raise DataError("{lines}; it was left empty{more}", lines[0], more)
+                print_remark(note)
+    if skipped:
+        more = msg(" (and {count:,} more of this kind)", len(skipped) - 1) if len(skipped) > 1 else ""
+        raise DataError("{lines}; it was left empty{more}", skipped[0], more)
 
 
 def _translate_document(options: Any, out: Path, translate: Translate) -> None:
@@ -171,7 +163,7 @@ def _translate_document(options: Any, out: Path, translate: Translate) -> None:
     reading = run_options(options.run, options.columns)
     document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
-        _note(line)
+        print_remark(line)
 
 
 def _write(translations: Iterator[Translation], every: int, style: OutputStyle, notes: TranslationNotes) -> None:

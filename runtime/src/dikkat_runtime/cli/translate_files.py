@@ -1,6 +1,5 @@
 """`dikkat translate-files`: many files in, as many files out, by many workers."""
 
-import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
@@ -14,7 +13,7 @@ from dikkat_runtime.cli.opening import (
     NoCorrectionsOption,
 )
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import terminal
+from dikkat_runtime.cli.streams import print_remark, terminal
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.rows.contract import FormatName
 
@@ -71,5 +70,5 @@ def _work(
     job = Job(run=run, task=task, corrections=not no_corrections, **asdict(choice), **of_job)
     result = run_call(job, Call(part=shard, **options), terminal())
     for line in result.lines():
-        print(line, file=sys.stderr)
+        print_remark(line)
     result.check()

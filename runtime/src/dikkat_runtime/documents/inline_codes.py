@@ -2,13 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
-from dikkat_runtime.documents.segments import Content, Item, Kind, Tag
-from dikkat_runtime.documents.xml_nodes import Node, matching
+from dikkat_runtime.documents.segments import Content, Edit, Item, Kind, Tag, render
+from dikkat_runtime.documents.xml_nodes import Node, escaped, matching
 from dikkat_runtime.documents.xml_references import text_items
 
+Edits = Callable[[Content], Iterable[Edit]]
+"""Returns the edits that write a translation."""
 _PAIRED = frozenset(("g", "pc", "mrk", "hi"))
 _OPENING, _CLOSING = frozenset(("bpt", "sc", "bx")), frozenset(("ept", "ec", "ex"))
 _BREAKS = frozenset(("lb", "pb", "x-br", "x-html-br", "fmt"))
@@ -37,6 +39,20 @@ class Elements:
     def content(self, element: int | None) -> Content:
         """Return text and tags inside an element; nothing without one."""
         return () if element is None else inline_content(self.nodes[element + 1 : self.partner[element]])
+
+    def replacing(self, element: int) -> Edits:
+        """Return the edits that write a translation into an element."""
+        opening, closing = self.nodes[element], self.nodes[self.partner[element]]
+
+        def edits(translation: Content) -> Iterable[Edit]:
+            written = render(translation, escaped)
+            if opening.kind == "empty":
+                head = opening.raw.removesuffix("/>").rstrip() + ">"
+                yield Edit(opening.start, opening.end, f"{head}{written}</{opening.name}>")
+            else:
+                yield Edit(opening.end, closing.start, written)
+
+        return edits
 
 
 def inline_content(nodes: Iterable[Node]) -> Content:

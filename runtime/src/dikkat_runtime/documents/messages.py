@@ -22,7 +22,7 @@ _PATTERNS = {
     "java-format": _BRACES, "c++-format": _BRACES, "php-format": _C_FORMAT, "perl-format": _C_FORMAT,
     "perl-brace-format": _BRACES,
 }  # fmt: skip
-_WRAPPED = re.compile(r"(?<=[^\s.:;!?])[ \t]*+\n[ \t]*+(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])")
+WRAPPED = re.compile(r"(?<=[^\s.:;!?])[ \t]*+\n[ \t]*+(?=[^\W\d_A-ZÀ-ÖØ-ÞĞİŞ])|(?<=[^\n]{59}[^\s.:;!?])\n(?=[^\s-])")
 """A line break inside a sentence: no full stop before it and a small letter after it, or a full line before it."""
 _BREAK = re.compile(r"(?<![ \t])[ \t]*+\n[ \t]*")
 _MNEMONIC = re.compile(r"(?<!\S)([_&])(?=[^\W\d_])(?!\w+;)")
@@ -38,7 +38,7 @@ def message_content(text: str, flags: Sequence[str] = ()) -> tuple[Content, str]
     mnemonic = marks[0] if is_label and text.count(marks[0]) == 1 else ""
     if mnemonic:
         text = text.replace(mnemonic, "", 1)
-    wrapped = {match.start() + match[0].index("\n") for match in _WRAPPED.finditer(text)}
+    wrapped = {match.start() + match[0].index("\n") for match in WRAPPED.finditer(text)}
     items: list[Item] = []
     position = 0
     for line_break in _BREAK.finditer(text):

@@ -137,17 +137,13 @@ class _Runs:
         for number, (own, item) in enumerate(self._pieces):
             wanted = own if isinstance(item, str) else style if item.kind == "void" and own == style else self.base
             if wanted != style:
-                items += self._switched(style, wanted, pair, number)
+                items += [Tag("close", _RUN, pair)] if style != self.base else []
+                items += [Tag("open", _RUN + wanted, -1 - number)] if wanted != self.base else []
                 style, pair = wanted, -1 - number
             items.append(item)
         if style != self.base:
             items.append(Tag("close", _RUN, pair))
         return tuple(items)
-
-    def _switched(self, before: str, after: str, pair: int, number: int) -> list[Item]:
-        closed = [Tag("close", _RUN, pair)] if before != self.base else []
-        opened = [Tag("open", _RUN + after, -1 - number)] if after != self.base else []
-        return [*closed, *opened]
 
     def _walk(self, first: int, last: int) -> None:
         number = first

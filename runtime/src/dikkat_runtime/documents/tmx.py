@@ -4,12 +4,12 @@ Source: LISA/GALA, TMX 1.4b (2005).
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
 from dikkat_runtime.documents.decoded_file import TextDocument
-from dikkat_runtime.documents.inline_codes import inline_content
+from dikkat_runtime.documents.inline_codes import Edits, Elements
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, quoted, xml_nodes
 from dikkat_runtime.documents.xml_stream import stream_elements
@@ -31,26 +31,25 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
     root = next((node for node in nodes if node.kind in ("open", "empty")), None)
     if root is None or root.local != "tmx":
         raise DataError("{name}: its root is <{tag}>, not <tmx>", name, root.name if root else "")
-    partner = matching(nodes)
+    elements = Elements(nodes, matching(nodes))
     segments: list[Segment] = []
     end_of_unit, written = -1, _written_language(nodes, options.target_language)
     for number, node in enumerate(nodes):
         if node.kind == "open" and node.local == "tu" and number > end_of_unit:
-            end_of_unit = partner[number]
-            texts = _texts(nodes, partner, number)
+            end_of_unit = elements.partner[number]
+            texts = _texts(elements, number)
             source, target = (
                 of_language(texts, language) for language in (options.source_language, options.target_language)
             )
             if source is None:
                 remarks[msg("units without a text in {language}", options.source_language)] += 1
-            elif any(_holds_units(nodes, partner, text[1]) for text in (source, target) if text is not None):
+            elif any(_holds_units(elements, text[1]) for text in (source, target) if text is not None):
                 remarks[msg("units that hold other units, not translated")] += 1
-            elif target is not None and plain(_content(nodes, partner, target[1])).strip():
+            elif target is not None and plain(elements.content(target[1])).strip():
                 remarks[msg("units that are translated already")] += 1
             else:
-                content = _content(nodes, partner, source[1])
-                edits = _edits(nodes, partner, source[0], target, written)
-                segments.append(Segment(content, edits, file.line(node.start)))
+                edits = _edits(elements, source[0], target, written)
+                segments.append(Segment(elements.content(source[1]), edits, file.line(node.start)))
     return TextDocument(file, segments, remarks, markup=False, errors="xmlcharrefreplace")
 
 
@@ -58,8 +57,7 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
 class MemoryUnit:
     """A unit of a memory: one text in each language."""
 
-    nodes: list[Node]
-    partner: dict[int, int]
+    elements: Elements
     segments: dict[str, tuple[int, int]]
     """By the tags of languages, as the file writes them."""
     line: int
@@ -69,7 +67,7 @@ class MemoryUnit:
     def content(self, language: str) -> Content | None:
         """Return the text in a language, or None."""
         numbers = of_language(self.segments, language)
-        return None if numbers is None else _content(self.nodes, self.partner, numbers[1])
+        return None if numbers is None else self.elements.content(numbers[1])
 
 
 def stream_tmx(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[MemoryUnit]:
@@ -80,8 +78,8 @@ def stream_tmx(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[Mem
             source_language = element.opening.attributes.get("srclang", "")
             continue
         units += 1
-        nodes, partner = element.nodes, matching(element.nodes)
-        yield MemoryUnit(nodes, partner, _texts(nodes, partner, 0), element.line, source_language)
+        elements = Elements(element.nodes, matching(element.nodes))
+        yield MemoryUnit(elements, _texts(elements, 0), element.line, source_language)
     if not units:
         raise DataError("{name}: holds no translation unit, so it is not a translation memory (.tmx)", name)
 
@@ -90,18 +88,18 @@ Texts = dict[str, tuple[int, int]]
 """For each language the numbers of its `tuv` and its `seg`."""
 
 
-def _texts(nodes: list[Node], partner: dict[int, int], unit: int) -> Texts:
+def _texts(elements: Elements, unit: int) -> Texts:
     texts: Texts = {}
     language, variant = "", unit
     number = unit + 1
-    while number < partner[unit]:
-        node = nodes[number]
+    while number < elements.partner[unit]:
+        node = elements.nodes[number]
         if node.kind == "open" and node.local == "tuv":
             language, variant = node.attributes.get("xml:lang", node.attributes.get("lang", "")), number
         elif node.kind in ("open", "empty") and node.local in ("seg", "tu"):
             if node.local == "seg":
                 texts.setdefault(language, (variant, number))
-            number = partner[number]
+            number = elements.partner[number]
         number += 1
     return texts
 
@@ -126,31 +124,22 @@ def _written_language(nodes: list[Node], language: str) -> str:
     return variants[0] if variants else language
 
 
-def _content(nodes: list[Node], partner: dict[int, int], segment: int) -> Content:
-    return inline_content(nodes[segment + 1 : partner[segment]])
+def _holds_units(elements: Elements, segment: int) -> bool:
+    inside = elements.nodes[segment + 1 : elements.partner[segment]]
+    return any(node.local in ("tu", "tuv", "seg") for node in inside)
 
 
-def _holds_units(nodes: list[Node], partner: dict[int, int], segment: int) -> bool:
-    return any(node.local in ("tu", "tuv", "seg") for node in nodes[segment + 1 : partner[segment]])
+def _edits(elements: Elements, variant: int, target: tuple[int, int] | None, language: str) -> Edits:
+    if target is not None:
+        return elements.replacing(target[1])
+    nodes = elements.nodes
 
-
-def _edits(
-    nodes: list[Node], partner: dict[int, int], variant: int, target: tuple[int, int] | None, language: str
-) -> Callable[[Content], Iterable[Edit]]:
     def edits(translation: Content) -> Iterable[Edit]:
-        written = render(translation, escaped)
-        if target is None:
-            end = nodes[partner[variant]].end
-            before = nodes[variant - 1]
-            lead = before.raw if before.kind == "text" and before.raw.isspace() else ""
-            code = "xml:lang" if "xml:lang" in nodes[variant].attributes else "lang"
-            head = f'<tuv {code}="{quoted(language)}" creationid="dikkat">'
-            yield Edit(end, end, f"{lead}{head}<seg>{written}</seg></tuv>")
-            return
-        opening, closing = nodes[target[1]], nodes[partner[target[1]]]
-        if opening.kind == "empty":
-            yield Edit(opening.start, opening.end, f"<{opening.name}>{written}</{opening.name}>")
-        else:
-            yield Edit(opening.end, closing.start, written)
+        end = nodes[elements.partner[variant]].end
+        before = nodes[variant - 1]
+        lead = before.raw if before.kind == "text" and before.raw.isspace() else ""
+        code = "xml:lang" if "xml:lang" in nodes[variant].attributes else "lang"
+        head = f'<tuv {code}="{quoted(language)}" creationid="dikkat">'
+        yield Edit(end, end, f"{lead}{head}<seg>{render(translation, escaped)}</seg></tuv>")
 
     return edits

@@ -184,7 +184,8 @@ class ContentTranslator:
         content = placement.insert(marks)
         if marks and not (placement.is_exact and alignment.is_exact and self.align):
             self.remarks[BY_ORDER] += 1
-        return _with_names(content, names)
+        remaining = iter(names)
+        return tuple(tagged(content, _WORD, lambda match: next(remaining)))
 
     def _align(self, alignment: Alignment, first: Span, sentence: Sentence) -> None:
         """Align the words of a sentence, the `first` of whose source and target have these numbers in the paragraph."""
@@ -277,12 +278,6 @@ def _left_out(sentence: Sentence, start: int, tags: Sequence[Tag]) -> list[Mark]
             before, after = sentence.text[index - 1 : index], sentence.text[index + 1 : index + 2]
             marks.append(Mark(start + sentence.offsets[index], tag, before.isspace(), after.isspace()))
     return marks
-
-
-def _with_names(content: Content, names: Sequence[Tag]) -> Content:
-    """Return content with the tags that its `WORD`s stand for."""
-    remaining = iter(names)
-    return tuple(tagged(content, _WORD, lambda match: next(remaining)))
 
 
 def _by_order(num_targets: int, num_sources: int) -> NDArray[np.float32]:

@@ -6,13 +6,13 @@ Source: OASIS, XLIFF 1.2 (2008) and XLIFF 2.1 (2018).
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.icu import icu_segments
-from dikkat_runtime.documents.inline_codes import Elements
+from dikkat_runtime.documents.inline_codes import Edits, Elements
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, is_language, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
 from dikkat_runtime.documents.xml_stream import stream_elements
@@ -21,7 +21,6 @@ from dikkat_runtime.errors import DataError, msg
 _KEPT_STATES = frozenset(("final", "signed-off", "translated", "reviewed"))
 _STRUCTURE = frozenset(("file", "group", "unit", "trans-unit", "segment", "source", "seg-source", "target"))
 INSIDE = "units inside another unit, not translated"
-Edits = Callable[[Content], Iterable[Edit]]
 
 
 @dataclass
@@ -141,20 +140,20 @@ def _read_cut(file: _File, unit: int, cut: int, target: int) -> None:
         elif _has_text(file, segment):
             file.remarks[msg("segments that are translated already")] += 1
         else:
-            edits = _replace(file, segment)
+            edits = file.replacing(segment)
             file.segments.append(Segment(file.content(source), edits, file.file.line(file.nodes[source].start)))
 
 
-def _marked_segments(file: _File, parent: int) -> dict[str, int]:
-    """Return the outermost marked segments by their names."""
+def _marked_segments(unit: Elements, parent: int | None) -> dict[str, int]:
+    """Return the outermost marked segments inside an element by their names; none without one."""
     segments: dict[str, int] = {}
-    end = parent
-    for number in range(parent + 1, file.partner[parent]):
-        node = file.nodes[number]
-        is_segment = node.local == "mrk" and node.attributes.get("mtype") == "seg" and number in file.partner
+    end = -1
+    for number in () if parent is None else range(parent + 1, unit.partner[parent]):
+        node = unit.nodes[number]
+        is_segment = node.local == "mrk" and node.attributes.get("mtype") == "seg" and number in unit.partner
         if is_segment and number > end:
             segments[node.attributes.get("mid", "")] = number
-            end = file.partner[number]
+            end = unit.partner[number]
     return segments
 
 
@@ -186,7 +185,7 @@ def _read_unit(file: _File, unit: int) -> None:
 
 
 def _segment_edits(file: _File, segment: int, source: int, target: int | None) -> Edits:
-    replace = None if target is None else _replace(file, target)
+    replace = None if target is None else file.replacing(target)
 
     def edits(translation: Content) -> Iterable[Edit]:
         opening = file.nodes[segment]
@@ -199,20 +198,6 @@ def _segment_edits(file: _File, segment: int, source: int, target: int | None) -
         prefix = opening.name.removesuffix("segment")
         lead = _indentation(file, source)
         yield Edit(end, end, f"{lead}<{prefix}target>{render(translation, escaped)}</{prefix}target>")
-
-    return edits
-
-
-def _replace(file: _File, element: int) -> Edits:
-    opening, closing = file.nodes[element], file.nodes[file.partner[element]]
-
-    def edits(translation: Content) -> Iterable[Edit]:
-        written = render(translation, escaped)
-        if opening.kind == "empty":
-            head = opening.raw.removesuffix("/>").rstrip() + ">"
-            yield Edit(opening.start, opening.end, f"{head}{written}</{opening.name}>")
-        else:
-            yield Edit(opening.end, closing.start, written)
 
     return edits
 
@@ -288,7 +273,7 @@ class _Unit(Elements):
         source, target, cut = (self.child(0, name) for name in ("source", "target", "seg-source"))
         attributes = {} if target is None else self.nodes[target].attributes
         state, is_machine_made = attributes.get("state", ""), "mt" in attributes.get("state-qualifier", "").split("-")
-        ours, theirs = (self._marked(parent) for parent in (cut, target))
+        ours, theirs = (_marked_segments(self, parent) for parent in (cut, target))
         if not ours or not theirs:
             yield self.content(source), self.content(target), state, is_machine_made
         for name, element in ours.items():
@@ -302,14 +287,3 @@ class _Unit(Elements):
             attributes = self.nodes[number].attributes
             source, target = (self.content(self.child(number, name)) for name in ("source", "target"))
             yield source, target, attributes.get("state", ""), attributes.get("subState", "").startswith("mt:")
-
-    def _marked(self, parent: int | None) -> dict[str, int]:
-        segments: dict[str, int] = {}
-        end = -1
-        for number in () if parent is None else range(parent + 1, self.partner[parent]):
-            node = self.nodes[number]
-            is_segment = node.local == "mrk" and node.attributes.get("mtype") == "seg" and number in self.partner
-            if is_segment and number > end:
-                segments[node.attributes.get("mid", "")] = number
-                end = self.partner[number]
-        return segments

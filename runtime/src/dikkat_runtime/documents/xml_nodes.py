@@ -89,12 +89,8 @@ def xml_nodes(file: DecodedFile, remarks: Counter[str]) -> list[Node]:
     clean, count = ILLEGAL.subn(lambda match: "\ufffd" * len(match[0]), file.text)
     if count:
         remarks[CONTROLS] += count
-    _check(file, clean)
+    parse(xml_parser(file.name), file.name, clean.encode("utf-8", "surrogatepass"), is_last=True)
     return list(_nodes(file.text))
-
-
-def _check(file: DecodedFile, text: str) -> None:
-    parse(xml_parser(file.name), file.name, text.encode("utf-8", "surrogatepass"), is_last=True)
 
 
 def xml_parser(name: str) -> expat.XMLParserType:

@@ -9,6 +9,7 @@ from typing import Any
 from starlette.responses import Response
 
 from dikkat_runtime.server.request_error import STATUS, Kind, RequestError
+from dikkat_runtime.server.schemas import TEXT, required
 
 _ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 Shape = Callable[[RequestError, int], dict[str, Any]]
@@ -44,16 +45,6 @@ def json_response(content: object, status: int = 200, headers: Mapping[str, str]
     """Return an answer of JSON in UTF-8, without spaces."""
     body = _ENCODER.encode(content).encode("utf-8", "replace")
     return Response(body, status, headers, media_type="application/json")
-
-
-def _strings(*names: str, nullable: tuple[str, ...] = ()) -> dict[str, Any]:
-    properties: dict[str, Any] = {name: {"type": "string"} for name in names}
-    properties |= {name: {"type": ["string", "null"]} for name in nullable}
-    return {"type": "object", "required": [*names, *nullable], "properties": properties}
-
-
-def _inside(schema: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "object", "required": ["error"], "properties": {"error": schema}}
 
 
 def _libretranslate(problem: RequestError, status: int) -> dict[str, Any]:
@@ -120,21 +111,23 @@ def _error(problem: RequestError, status: int) -> dict[str, Any]:
     return {"error": problem.message}
 
 
-_DETAIL = {"type": "object", "required": ["message"], "properties": {"message": {"type": "string"}}}
+_ERROR, _MESSAGE = required(error=TEXT), required(message=TEXT)
+_NULLABLE = {"type": ["string", "null"]}
 
 LIBRETRANSLATE = Dialect(
     "LibreTranslate",
     _libretranslate,
     ("/translate", "/download_file", "/detect", "/languages", "/frontend", "/suggest"),
     {"unauthorized": 403, "too_large": 400, "unsupported": 403, "unprocessable": 400},
-    _strings("error"),
+    _ERROR,
 )
-DEEPL = Dialect("DeepL", _deepl, ("/v2/",), {"unauthorized": 403}, _strings("message"))
-GOOGLE = Dialect("Google", _google, ("/language/",), {"unauthorized": 403}, _inside(_DETAIL))
-OPENAI = Dialect("OpenAI", _openai, ("/v1/",), {}, _inside(_strings("message", "type", nullable=("param", "code"))))
-TEI = Dialect("TEI", _tei, ("/predict", "/embed", "/info"), {"unsupported": 422}, _strings("error", "error_type"))
-HUGGING_FACE = Dialect("Hugging Face", _error, ("/models/",), {}, _strings("error"))
-OWN = Dialect("dikkat", _error, (), {}, _strings("error"))
+DEEPL = Dialect("DeepL", _deepl, ("/v2/",), {"unauthorized": 403}, _MESSAGE)
+GOOGLE = Dialect("Google", _google, ("/language/",), {"unauthorized": 403}, required(error=_MESSAGE))
+_PROBLEM = required(message=TEXT, type=TEXT, param=_NULLABLE, code=_NULLABLE)
+OPENAI = Dialect("OpenAI", _openai, ("/v1/",), {}, required(error=_PROBLEM))
+TEI = Dialect("TEI", _tei, ("/predict", "/embed", "/info"), {"unsupported": 422}, required(error=TEXT, error_type=TEXT))
+HUGGING_FACE = Dialect("Hugging Face", _error, ("/models/",), {}, _ERROR)
+OWN = Dialect("dikkat", _error, (), {}, _ERROR)
 
 
 def dialect_of(path: str) -> Dialect:

@@ -49,8 +49,6 @@ class ServedModel:
     """True if it is a translator with readable cross-attention."""
     judge: Judge | None = None
     """The judge of confidence, where it has been fitted for the run."""
-    _embedder: Embedder | None = field(default=None, repr=False)
-    _aligner: Aligner | None = field(default=None, repr=False)
     _tasks: "dict[tuple[int, int], Translate]" = field(default_factory=dict, repr=False)
 
     @cached_property
@@ -68,17 +66,15 @@ class ServedModel:
             self._tasks[beam_size, n_best] = task
         return task
 
+    @cached_property
     def embedder(self) -> Embedder:
-        """Return the model as a source of vectors, loaded at the first call; in the engine thread."""
-        if self._embedder is None:
-            self._embedder = Embedder.load(self.path, self.precision, engine="native", threads=self.threads)
-        return self._embedder
+        """The model as a source of vectors, loaded when it is first asked for; in the engine thread."""
+        return Embedder.load(self.path, self.precision, engine="native", threads=self.threads)
 
+    @cached_property
     def aligner(self) -> Aligner:
-        """Return the aligner of a translator, loaded at the first call; in the engine thread."""
-        if self._aligner is None:
-            self._aligner = Aligner.load(self.path)
-        return self._aligner
+        """The aligner of a translator, loaded when it is first asked for; in the engine thread."""
+        return Aligner.load(self.path)
 
     def estimate_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return about as many tokens as each text has, from its length alone."""
@@ -174,7 +170,7 @@ class Embed(ModelTask):
 
     def run(self, texts: Sequence[str]) -> list[Any]:
         """Return one vector (D,) for each text."""
-        return [np.asarray(vector, np.float32) for vector in self.model.embedder().stream(texts)]
+        return [np.asarray(vector, np.float32) for vector in self.model.embedder.stream(texts)]
 
 
 class Attend(ModelTask):
@@ -182,7 +178,7 @@ class Attend(ModelTask):
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
         """Return the cross-attention of each source and its translation."""
-        return [self.model.aligner().attend(source, target) for source, target in pairs]
+        return [self.model.aligner.attend(source, target) for source, target in pairs]
 
 
 class EstimateConfidence(ModelTask):
@@ -200,7 +196,7 @@ class AlignWords(ModelTask):
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[Array]:
         """Return weights (T, S) of the words of each translation over those of its source."""
-        align = self.model.aligner().align
+        align = self.model.aligner.align
         return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 

@@ -40,9 +40,16 @@ def _operation(endpoint: Endpoint, method: str, needs_key: bool) -> dict[str, An
             "default": {"description": "What is wrong.", "content": error},
         },
     }
-    parameters = [_in_path(name) for name in _PARAMETER.findall(endpoint.path)]
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in _PARAMETER.findall(endpoint.path)
+    ]
     if endpoint.body is not None and method in ("GET", "DELETE"):
-        parameters += [_in_query(name, schema, endpoint) for name, schema in endpoint.body["properties"].items()]
+        required = endpoint.body.get("required", ())
+        parameters += [
+            {"name": name, "in": "query", "required": name in required, "schema": schema}
+            for name, schema in endpoint.body["properties"].items()
+        ]
     if parameters:
         operation["parameters"] = parameters
     if endpoint.body is not None and method == "POST":
@@ -58,12 +65,3 @@ def _body(endpoint: Endpoint) -> dict[str, Any]:
     if endpoint.dialect.name in _FORM_DIALECTS:
         types.append("application/x-www-form-urlencoded")
     return {"required": bool(schema.get("required")), "content": {name: {"schema": schema} for name in types}}
-
-
-def _in_path(name: str) -> dict[str, Any]:
-    return {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
-
-
-def _in_query(name: str, schema: Any, endpoint: Endpoint) -> dict[str, Any]:
-    required = name in (endpoint.body or {}).get("required", ())
-    return {"name": name, "in": "query", "required": required, "schema": schema}

@@ -35,7 +35,9 @@ def uneven_rows(specimen: Specimen) -> tuple[float, str]:
     for name, (weights,) in maps.items():
         recorded, used = (_of_real_tokens(rows, name, specimen.mask) for rows in (weights, sums[name]))
         label = msg("{stack} layer {layer}, {kind}", msg(name.stack), name.layer, name.kind)
-        violations[msg("{label}, recorded", label)] = _excess(recorded)
+        violations[msg("{label}, recorded", label)] = max(
+            float((recorded.sum(-1) - 1.0).abs().max()), -float(recorded.min())
+        )
         violations[msg("{label}, used", label)] = float((used - 1.0).abs().max())
     return worst(violations)
 
@@ -97,18 +99,17 @@ def _of_real_tokens(rows: Tensor, name: MapName, mask: Tensor) -> Tensor:
     return rows.transpose(1, 2)[mask] if name.stack == "encoder" else rows
 
 
-def _excess(weights: Tensor) -> float:
-    """Of (..., S)."""
-    return float(torch.maximum((weights.sum(-1) - 1.0).abs().max(), -weights.min()))
-
-
 # Check what no result may depend on: later positions, padding, other sentences, what attention does not join.
 
 
 def met_outside_attention(specimen: Specimen) -> tuple[float, str]:
     """Measure what another token at one position changes at the others while all attention is off."""
     model, full, violations = specimen.model, specimen.every_token, {}
-    with _silent_attention(model), torch.no_grad():
+    with ExitStack() as hooks, torch.no_grad():
+        for _, attention in _attentions(model):
+            hooks.enter_context(
+                attention.register_forward_hook(lambda module, inputs, output: torch.zeros_like(output))
+            )
         if isinstance(model, LanguageModel):
             return worst({"decoder": _changed_elsewhere(specimen, specimen.target, model.hidden)})
         violations["encoder"] = _changed_elsewhere(specimen, specimen.source, lambda tokens: model.encode(tokens, full))
@@ -141,14 +142,6 @@ def seen_future_in_training(specimen: Specimen) -> tuple[float, str]:
     """Measure `seen_future` in training mode, with dropout as configured and the same each time."""
     specimen.model.train()
     return seen_future(specimen)
-
-
-@contextmanager
-def _silent_attention(model: nn.Module) -> Iterator[None]:
-    with ExitStack() as handles:
-        for _, module in _attentions(model):
-            handles.enter_context(module.register_forward_hook(lambda _, inputs, output: torch.zeros_like(output)))
-        yield
 
 
 def _replaced(specimen: Specimen, tokens: Tensor, start: int, end: int | None) -> Tensor:
@@ -282,7 +275,9 @@ def not_finite(specimen: Specimen) -> tuple[float, str]:
     for dtype in (torch.float32, torch.bfloat16):
         typed = specimen.of_type(dtype)
         for part, tensors in _numbers(typed).items():
-            counts[f"{part} in {str(dtype).removeprefix('torch.')}"] = sum(_bad_entries(tensor) for tensor in tensors)
+            counts[f"{part} in {str(dtype).removeprefix('torch.')}"] = sum(
+                int((~tensor.isfinite()).sum()) for tensor in tensors
+            )
     # not the largest: what comes first is nearest to the cause
     first = next((part for part, count in counts.items() if count), "")
     return float(sum(counts.values())), first
@@ -320,10 +315,6 @@ def _gradients(specimen: Specimen) -> dict[str, Tensor | None]:
     gradients = torch.autograd.grad(loss, list(named.values()), allow_unused=True)
     model.eval()
     return dict(zip(named, gradients, strict=True))
-
-
-def _bad_entries(tensor: Tensor) -> int:
-    return int((~tensor.isfinite()).sum())
 
 
 Measure = Callable[[Specimen], tuple[float, str]]

@@ -6,6 +6,8 @@ up in an order that changes. PyTorch's kernels are made for long sequences, and 
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import triton
 from jaxtyping import Bool, Float
@@ -32,25 +34,32 @@ def _weights(q, k, mask, row, column, queries, keys, mask_query, mask_key, beta)
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
-def _load_rows(start, row, rows, stride, width, WIDTH: tl.constexpr):
+def _rows_of_head(start, heads, row, rows, stride, width, WIDTH: tl.constexpr):
+    # where the rows of this program's head lie, and which entries are inside
+    batch, head = tl.program_id(0) // heads, tl.program_id(0) % heads
     column = tl.arange(0, WIDTH)
     inside = (row < rows)[:, None] & (column < width)[None, :]
-    return tl.load(start + row[:, None] * stride + column[None, :], mask=inside, other=0.0)
+    return start + batch * rows * stride + head * width + row[:, None] * stride + column[None, :], inside
 
 
 @triton.jit  # type: ignore[untyped-decorator,unused-ignore]
-def _store_rows(start, values, row, rows, stride, width, WIDTH: tl.constexpr):
-    column = tl.arange(0, WIDTH)
-    inside = (row < rows)[:, None] & (column < width)[None, :]
-    tl.store(start + row[:, None] * stride + column[None, :], values.to(start.dtype.element_ty), mask=inside)
+def _load_rows(start, heads, row, rows, stride, width, WIDTH: tl.constexpr):
+    pointers, inside = _rows_of_head(start, heads, row, rows, stride, width, WIDTH)
+    return tl.load(pointers, mask=inside, other=0.0)
+
+
+@triton.jit  # type: ignore[untyped-decorator,unused-ignore]
+def _store_rows(start, values, heads, row, rows, stride, width, WIDTH: tl.constexpr):
+    pointers, inside = _rows_of_head(start, heads, row, rows, stride, width, WIDTH)
+    tl.store(pointers, values.to(start.dtype.element_ty), mask=inside)
 
 
 @triton.jit(do_not_specialize=_SIZES)  # type: ignore[untyped-decorator,unused-ignore]
 def _forward(
+    mask,
     query,
     key,
     value,
-    mask,
     output,
     heads,
     queries,
@@ -68,24 +77,23 @@ def _forward(
     LENGTH: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    batch, head = tl.program_id(0) // heads, tl.program_id(0) % heads
     row = tl.arange(0, LENGTH)
-    q = _load_rows(query + batch * queries * query_row + head * width, row, queries, query_row, width, WIDTH)
-    k = _load_rows(key + batch * keys * key_row + head * width, row, keys, key_row, width, WIDTH)
-    v = _load_rows(value + batch * keys * value_row + head * width, row, keys, value_row, width, WIDTH)
-    mask += batch * mask_batch + head * mask_head
+    q = _load_rows(query, heads, row, queries, query_row, width, WIDTH)
+    k = _load_rows(key, heads, row, keys, key_row, width, WIDTH)
+    v = _load_rows(value, heads, row, keys, value_row, width, WIDTH)
+    mask += tl.program_id(0) // heads * mask_batch + tl.program_id(0) % heads * mask_head
     weights = _weights(q, k, mask, row, row, queries, keys, mask_query, mask_key, beta)
     result = tl.dot(weights.to(v.dtype), v, input_precision="ieee")
-    _store_rows(output + batch * queries * output_row + head * width, result, row, queries, output_row, width, WIDTH)
+    _store_rows(output, result, heads, row, queries, output_row, width, WIDTH)
 
 
 @triton.jit(do_not_specialize=_SIZES)  # type: ignore[untyped-decorator,unused-ignore]
 def _backward(
+    mask,
     gradient,
     query,
     key,
     value,
-    mask,
     grad_query,
     grad_key,
     grad_value,
@@ -108,26 +116,22 @@ def _backward(
     LENGTH: tl.constexpr,
     WIDTH: tl.constexpr,
 ):
-    batch, head = tl.program_id(0) // heads, tl.program_id(0) % heads
     row = tl.arange(0, LENGTH)
-    q = _load_rows(query + batch * queries * query_row + head * width, row, queries, query_row, width, WIDTH)
-    k = _load_rows(key + batch * keys * key_row + head * width, row, keys, key_row, width, WIDTH)
-    v = _load_rows(value + batch * keys * value_row + head * width, row, keys, value_row, width, WIDTH)
-    flow = _load_rows(
-        gradient + batch * queries * gradient_row + head * width, row, queries, gradient_row, width, WIDTH
-    )
-    mask += batch * mask_batch + head * mask_head
+    q = _load_rows(query, heads, row, queries, query_row, width, WIDTH)
+    k = _load_rows(key, heads, row, keys, key_row, width, WIDTH)
+    v = _load_rows(value, heads, row, keys, value_row, width, WIDTH)
+    flow = _load_rows(gradient, heads, row, queries, gradient_row, width, WIDTH)
+    mask += tl.program_id(0) // heads * mask_batch + tl.program_id(0) % heads * mask_head
     weights = _weights(q, k, mask, row, row, queries, keys, mask_query, mask_key, beta)
     of_value = tl.dot(tl.trans(weights.to(q.dtype)), flow, input_precision="ieee")
-    start = grad_value + batch * keys * grad_value_row + head * width
-    _store_rows(start, of_value, row, keys, grad_value_row, width, WIDTH)
+    _store_rows(grad_value, of_value, heads, row, keys, grad_value_row, width, WIDTH)
     of_weights = tl.dot(flow, tl.trans(v), input_precision="ieee")
     of_scores = weights * (of_weights - tl.sum(weights * of_weights, axis=1)[:, None]) * beta
     of_scores = of_scores.to(q.dtype)
-    start = grad_query + batch * queries * grad_query_row + head * width
-    _store_rows(start, tl.dot(of_scores, k, input_precision="ieee"), row, queries, grad_query_row, width, WIDTH)
-    start = grad_key + batch * keys * grad_key_row + head * width
-    _store_rows(start, tl.dot(tl.trans(of_scores), q, input_precision="ieee"), row, keys, grad_key_row, width, WIDTH)
+    of_query = tl.dot(of_scores, k, input_precision="ieee")
+    _store_rows(grad_query, of_query, heads, row, queries, grad_query_row, width, WIDTH)
+    of_key = tl.dot(tl.trans(of_scores), q, input_precision="ieee")
+    _store_rows(grad_key, of_key, heads, row, keys, grad_key_row, width, WIDTH)
 
 
 def attention_forward(
@@ -144,25 +148,7 @@ def attention_forward(
     """
     batch, heads, queries, width = query.shape
     output = query.new_empty(batch, queries, heads, width).transpose(1, 2)
-    rows = [tensor.stride(2) for tensor in (query, key, value, output)]
-    length = _tile_length(queries, key.shape[2])
-    _forward[(batch * heads,)](
-        query,
-        key,
-        value,
-        mask.view(torch.uint8),
-        output,
-        heads,
-        queries,
-        key.shape[2],
-        width,
-        *rows,
-        *mask.stride(),
-        beta,
-        LENGTH=length,
-        WIDTH=max(16, triton.next_power_of_2(width)),
-        num_warps=_warps(length),
-    )
+    _launch(_forward, mask, (query, key, value, output), queries, key.shape[2], beta)
     return output
 
 
@@ -176,35 +162,26 @@ def attention_backward(
     outputs: list[Tensor],
 ) -> None:
     """Write the gradients of query, key and value to `outputs`, from that of the output; all lie by heads."""
-    batch, heads, queries, width = query.shape
     if not is_head_contiguous(gradient):
         gradient = gradient.transpose(1, 2).contiguous().transpose(1, 2)
-    rows = [tensor.stride(2) for tensor in (gradient, query, key, value, *outputs)]
-    length = _tile_length(queries, key.shape[2])
-    _backward[(batch * heads,)](
-        gradient,
-        query,
-        key,
-        value,
+    _launch(_backward, mask, (gradient, query, key, value, *outputs), query.shape[2], key.shape[2], beta)
+
+
+def _launch(kernel: Any, mask: Tensor, tensors: tuple[Tensor, ...], queries: int, keys: int, beta: float) -> None:
+    """Start a program for each head; tiles are powers of two, at least 32: few lengths are few kernels to compile."""
+    batch, heads, _, width = tensors[0].shape
+    length = max(32, triton.next_power_of_2(max(queries, keys)))
+    kernel[(batch * heads,)](
         mask.view(torch.uint8),
-        *outputs,
+        *tensors,
         heads,
         queries,
-        key.shape[2],
+        keys,
         width,
-        *rows,
+        *(tensor.stride(2) for tensor in tensors),
         *mask.stride(),
         beta,
         LENGTH=length,
         WIDTH=max(16, triton.next_power_of_2(width)),
-        num_warps=_warps(length),
+        num_warps={32: 2, 64: 4}.get(length, 8),
     )
-
-
-def _tile_length(queries: int, keys: int) -> int:
-    """Return a power of two, at least 32: few lengths are few kernels to compile."""
-    return max(32, triton.next_power_of_2(max(queries, keys)))
-
-
-def _warps(length: int) -> int:
-    return {32: 2, 64: 4}.get(length, 8)

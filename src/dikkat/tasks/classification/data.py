@@ -1,7 +1,7 @@
 """Read the labelled texts of a classifier, and split them into training, validation and test parts."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,6 @@ import numpy as np
 from dikkat.config import ClassifierConfig, DataConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.labelled import (
-    Columns,
     LabelledText,
     StoredLabels,
     read_labelled,
@@ -21,28 +20,13 @@ from dikkat.data.labelled import (
     with_known_labels,
 )
 from dikkat.data.splitting import near_key, split_labelled
-from dikkat.tasks.common.settings import Settings
+from dikkat.tasks.common.settings import Request
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
 from dikkat_runtime.text.foreign_json import shown
 
 
-@dataclass(frozen=True, slots=True)
-class ClassifyRequest:
-    """Hold what a user asks of `dikkat train classifier`."""
-
-    data: Sequence[str]
-    """A table, or two aligned files, labels first."""
-    validation: Sequence[str] = ()
-    """Data to validate on, in the same forms; held out from `data` when empty."""
-    columns: Columns = (None, None)
-    """Columns of label and text: names, or numbers from 1; found by header or content where not named."""
-    preset: str | None = None
-    settings: Settings = field(default_factory=dict)
-    """Overrides of the preset, from a file and from options."""
-    where: str = "configuration"
-    """Where the overrides come from, for error messages."""
-    init: Path | None = None
-    """Run whose encoder, embeddings and tokenizer are the initial weights."""
+class ClassifyRequest(Request):
+    """Hold what a user asks of `dikkat train classifier`: of a table, or of two aligned files, labels first."""
 
 
 @dataclass(frozen=True)

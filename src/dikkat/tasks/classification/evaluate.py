@@ -119,7 +119,9 @@ def evaluate_classifier(
     on_engine(classifier.info)
     run = RunDirectory.open(path)
     if not data:
-        return _with_baseline(run, classifier, judge(classifier, _test_part(run)), note)
+        if not (held_out := held_out_texts(run, "test")):
+            raise UsageError("{path}: this run held out no test part; name data to evaluate on", run.path)
+        return _with_baseline(run, classifier, judge(classifier, held_out), note)
     separator = run.read_config()["classifier"].get("label_separator")
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
@@ -215,10 +217,3 @@ def _sureness(text: LabelledText, answer: Classification) -> float:
         (answer.probabilities[label] if label in answer.labels else 1 - answer.probabilities[label])
         for label in differing
     )
-
-
-def _test_part(run: RunDirectory) -> list[LabelledText]:
-    texts = held_out_texts(run, "test")
-    if not texts:
-        raise UsageError("{path}: this run held out no test part; name data to evaluate on", run.path)
-    return texts

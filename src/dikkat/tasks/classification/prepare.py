@@ -178,13 +178,13 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
-    require_start(request.settings, request.init, request.where)
+    require_start(request.settings, request.start, request.where)
     first = _config(request, texts=0, classes=0)
     parts = read_parts(request, first.classifier, first.data, first.training.seed, run.path)
     config = _with_language(
         _with_objective(_config(request, len(parts.train), len(parts.labels)), parts, request), parts, request.where
     )
-    initial = initial_model(request.init, config, len(parts.labels)) if request.init else None
+    initial = initial_model(request.start, config, len(parts.labels)) if request.start else None
     tokenizer = _tokenizer(request, parts, config, run)
     if initial is None:
         sizes: Settings = {"model": {"vocab_size": tokenizer.vocab_size}}
@@ -229,7 +229,7 @@ def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
     if has_word_table:
         chosen["training"]["patience"] = MAX_IDLE_LOOKS
     base = preset(request.preset) if request.preset else chosen
-    backbone = shape_settings(request.init, request.settings) if request.init else {}
+    backbone = shape_settings(request.start, request.settings) if request.start else {}
     asked = build_config(merge(_NO_TEST, base, backbone, request.settings), where=request.where)
     config = without_translating(asked, request.where)
     needed, most = config.classifier.max_tokens + 1, config.model.max_positions
@@ -264,8 +264,8 @@ def _with_objective(config: RunConfig, parts: Parts, request: ClassifyRequest) -
 
 
 def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig, run: RunDirectory) -> AnyTokenizer:
-    if request.init is not None:
-        return take_tokenizer(run, request.init, config.model.vocab_size)
+    if request.start is not None:
+        return take_tokenizer(run, request.start, config.model.vocab_size)
     language = config.data.source_language
     texts = parts.train
     if len(texts) > VOCABULARY_TEXTS:
@@ -336,7 +336,7 @@ def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
         "columns": list(request.columns),
         "validation_data": list(request.validation),
         "preset": request.preset or msg("chosen from the amount of data"),
-        "init": None if request.init is None else str(request.init),
+        "init": None if request.start is None else str(request.start),
         "train_texts": len(parts.train),
         "validation_texts": len(parts.validation),
         "test_texts": len(parts.test),

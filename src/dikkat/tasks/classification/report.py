@@ -7,7 +7,6 @@ import numpy as np
 
 from dikkat.data.corpus import Corpus
 from dikkat.explain.report.facts import Curve, Example, Rows, RunFacts
-from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.decisive_words import table_note
 from dikkat.tasks.classification.evaluate import ClassifierEvaluation, held_out_texts, judge
@@ -28,11 +27,6 @@ _SHOWN_CLASSES = 12
 _ON_TEST_PART = msg("On the test part, {count} texts that training never looked at:")
 _ON_VALIDATION_PART = msg("On the validation part, {count} texts by which the weights were chosen:")
 _SHOWN_CHARACTERS = 600
-
-
-def classifier_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
-    """Run the classifier of `run` on its held-out part, and return its report as HTML."""
-    return report_page(classifier_facts(run, metrics, language), language)
 
 
 def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
@@ -123,7 +117,9 @@ def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvalua
         others += labels.setdefault(text.tobytes(), label) != label
         unknown += int((text == classifier.tokenizer.unk_id).sum())
     width = corpus.source(0).dtype
-    seen = sum(row in labels for row in _read_rows(classifier, evaluation, width))
+    # what the model reads of the held-out texts, as the corpus holds it
+    encoded = classifier.encode([text.text for text in evaluation.texts])
+    seen = sum(np.array(classifier.read(ids), width).tobytes() in labels for ids in encoded)
     # <bos> stands before what is read
     cut = int((corpus.source_lengths > settings.max_tokens).sum())
     return [
@@ -135,12 +131,6 @@ def _faults(corpus: Corpus, classifier: Classifier, evaluation: ClassifierEvalua
             f"{cut:,}",
         ),
     ]
-
-
-def _read_rows(classifier: Classifier, evaluation: ClassifierEvaluation, width: Any) -> list[bytes]:
-    """What the model reads of the held-out texts, as the corpus holds it."""
-    encoded = classifier.encode([text.text for text in evaluation.texts])
-    return [np.array(classifier.read(ids), width).tobytes() for ids in encoded]
 
 
 def _worst(evaluation: ClassifierEvaluation, say: Say, names: tuple[str, str]) -> list[Example]:

@@ -131,14 +131,6 @@ class ClassifierJob:
 
     request: ClassifyRequest
 
-    @property
-    def data(self) -> tuple[str, ...]:
-        return tuple(self.request.data)
-
-    @property
-    def has_settings(self) -> bool:
-        return bool(self.request.settings or self.request.preset or self.request.init)
-
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
         return prepare(self.request, run)
 
@@ -166,7 +158,9 @@ class ClassifierJob:
                 begin_with_shares(model, train, len(labels))
         texts = list(read_lines(run.held_out("validation", "source")))
         task = MultiLabelTask if config.classifier.objective == "multi_label" else ClassificationTask
-        table = _table_scores(run) if config.classifier.word_table else None
+        table = None
+        if config.classifier.word_table:
+            table = TableScores(**{name: part.numpy() for name, part in read_tensors(run.path / WORD_SCORES).items()})
         return task(model, train, validation, texts, labels, config, table)
 
     def facts(self, task: ClassificationTask, config: RunConfig) -> dict[str, str]:
@@ -228,11 +222,6 @@ class ClassifierJob:
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         return classifier_card(run, rows, best_row(rows, run_config(run.read_config(), str(run.config))))
-
-
-def _table_scores(run: RunDirectory) -> TableScores:
-    scores = read_tensors(run.path / WORD_SCORES)
-    return TableScores(scores["train"].numpy(), scores["validation"].numpy())
 
 
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:

@@ -1,14 +1,43 @@
 """Read the settings of a run from its config.json, and name a free folder for the next run."""
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 from dikkat.config import RunConfig, build_config, merge
+from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import UsageError
 
 Settings = dict[str, dict[str, Any]]
 """Sections of a config.json that differ from the defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Hold what a user asks of a command of `dikkat train`."""
+
+    data: Sequence[str]
+    """Data as named by the user; empty when a run is resumed."""
+    validation: Sequence[str] = ()
+    """Data to validate on, in the same forms; held out from `data` when empty."""
+    columns: tuple[str | None, str | None] = (None, None)
+    """Columns of a table: names, or numbers from 1; found by header or content where not named."""
+    preset: str | None = None
+    settings: Settings = field(default_factory=dict)
+    """Overrides of the preset, from a file and from options."""
+    where: str = "configuration"
+    """Where the overrides come from, for error messages."""
+    device: Device = "cpu"
+    """Device that the model will be trained on."""
+    start: Path | None = None
+    """Run whose weights and tokenizer are the initial ones."""
+
+    @property
+    def has_settings(self) -> bool:
+        """Return whether the user set anything."""
+        return bool(self.settings or self.preset or self.start)
 
 
 TUNED: Settings = {

@@ -35,7 +35,7 @@ from dikkat.tasks.common.card import (
 from dikkat.tasks.common.device import device_name, find_device
 from dikkat.tasks.common.map_history import MapKeeper, watched_pairs
 from dikkat.tasks.common.members import require_translator, train_members
-from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.settings import Request, run_config
 from dikkat.tasks.common.speed_trial import (
     LEARNING_SHARE,
     PrecisionTrial,
@@ -190,12 +190,8 @@ class Job(Protocol):
     """Describe how one kind of model is trained from a user's data."""
 
     @property
-    def data(self) -> tuple[str, ...]:
-        """Return the data as named by the user; empty when a run is resumed."""
-
-    @property
-    def has_settings(self) -> bool:
-        """Return whether the user set anything."""
+    def request(self) -> Request:
+        """Return what the user asks for."""
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
         """Write everything that training reads into `run`, config.json last.
@@ -279,7 +275,7 @@ def train(
             ranks.mark_begun()
             was_prepared = resume and run.has_config
             is_member = out.parent.name == MEMBERS
-            if was_prepared and not (is_again or is_member) and (job.data or job.has_settings):
+            if was_prepared and not (is_again or is_member) and (job.request.data or job.request.has_settings):
                 watcher.note(_RESUMING.fill(out))
             config, report = _settings(job, run, was_prepared, is_new, command)
             require_parts(run, config.training, ranks.count)
@@ -341,7 +337,7 @@ def _settings(
     """Of the run that is taken up, or of a new one, which is prepared."""
     if was_prepared:
         return run_config(run.read_config(), str(run.config)), None
-    if not job.data:
+    if not job.request.data:
         raise UsageError("{path}: its preparation was interrupted; give the data again, with --resume", run.path)
     try:
         prepared = job.prepare(run)

@@ -7,6 +7,7 @@ import numpy as np
 
 from dikkat.explain.attention_map import AttentionMap, join_words, mean_of_heads
 from dikkat.explain.report.html import check_page
+from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.inspection.reader_attention import AttendingReader
@@ -47,8 +48,8 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
     if not run.is_finished or not metrics:
         finishing = command("train", kind_name(run), "--out", path, "--resume")
         raise MissingInputError("{path}: holds an unfinished run; finish it with: {command}", path, finishing)
-    page = load_part(run, "report", msg("of which there is no report"))
+    facts_of = load_part(run, "report", msg("of which there is no report"))
     data_source(run.read_config(), run.config)
     with write_errors(out):
         probe_next_to(out)
-    write_atomically(out, page(run, metrics, language).encode("utf-8", "replace"))
+    write_atomically(out, report_page(facts_of(run, metrics, language), language).encode("utf-8", "replace"))

@@ -138,7 +138,8 @@ def evaluate_language_model(
         unknown = [
             piece for text, ids in zip(texts, encoded, strict=True) if UNK_ID in ids for piece in model.unknown(text)
         ]
-        rows, num_bytes = [_marked(model, ids) for ids in encoded], sum(len(text.encode()) for text in texts)
+        begin = [] if model.special_tokens.begin is None else [model.special_tokens.begin]
+        rows, num_bytes = [[*begin, *ids] for ids in encoded], sum(len(text.encode()) for text in texts)
     else:
         rows, num_bytes = held_out_rows(RunDirectory.open(path))
     nats, num_tokens = 0.0, 0
@@ -200,11 +201,6 @@ def _windows(length: int, context: int, stride: int) -> tuple[Iterator[int], lis
         return starts, []
     start = full * stride
     return starts, [(start, done - start)]
-
-
-def _marked(model: Generator, ids: list[int]) -> list[int]:
-    begin = model.special_tokens.begin
-    return ids if begin is None else [begin, *ids]
 
 
 def held_out_rows(run: RunDirectory) -> tuple[list[list[int]], int]:

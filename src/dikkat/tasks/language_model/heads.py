@@ -8,7 +8,7 @@ import torch
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.documents import read_documents
-from dikkat.data.packing import Example, Windows, hidden_tokens, next_tokens
+from dikkat.data.packing import Example, Packed, Windows, hidden_tokens, next_tokens
 from dikkat.explain.head_analysis.head_stats import HeadStatsCollector
 from dikkat.explain.head_analysis.importance import Quality
 from dikkat.nn.recorder import record_attention
@@ -25,24 +25,19 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
     There are at most `most`, of `data` if there is any.
     """
     trained = LanguageModel.load(path)
-    model, settings = trained.model, trained.config.language_model
+    model = trained.model
     windows = Windows(_stream(trained, RunDirectory.open(path), data), trained.context, trained.context, seed=0)
     packed = list(windows.in_order(most * windows.length))
-    vocabulary = model.output_weight.shape[0]
 
     def example(number: int) -> Example:
-        if model.objective != "masked":
-            return next_tokens(packed[number])
-        # the same question each time
-        return hidden_tokens(packed[number], settings.masked_share, vocabulary, np.random.default_rng((0, number)))
+        return question(trained, packed[number], number)
 
     def observe(collector: HeadStatsCollector, numbers: Sequence[int]) -> None:
         for number in numbers:
             asked = example(number)
             mask = visible(asked, model)
-            position_ids = None if asked.position_ids is None else torch.from_numpy(asked.position_ids)
             with torch.no_grad(), record_attention(model) as maps:
-                model.hidden(torch.from_numpy(asked.tokens), mask, position_ids)
+                hidden_of(trained, asked)
             labels = trained.tokenizer.pieces(asked.tokens[0].tolist())
             length = len(labels)
             seen = np.ones((length, length), bool) if model.objective == "masked" else np.tri(length, dtype=bool)
@@ -57,6 +52,23 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
         return Quality(nats / max(1, tokens), float("nan"))
 
     return HeadSubject(model, "lm", len(packed), observe, measure, longest=trained.context)
+
+
+def question(trained: LanguageModel, packed: Packed, number: int) -> Example:
+    """Return what the model is to predict of a window: the next tokens, or hidden ones, the same each time."""
+    if trained.model.objective != "masked":
+        return next_tokens(packed)
+    share, vocabulary = trained.config.language_model.masked_share, trained.model.output_weight.shape[0]
+    return hidden_tokens(packed, share, vocabulary, np.random.default_rng((0, number)))
+
+
+def hidden_of(trained: LanguageModel, asked: Example) -> torch.Tensor:
+    """Return the hidden states (B, T, D) of the model over a question."""
+    position_ids = None if asked.position_ids is None else torch.from_numpy(asked.position_ids)
+    hidden: torch.Tensor = trained.model.hidden(
+        torch.from_numpy(asked.tokens), visible(asked, trained.model), position_ids
+    )
+    return hidden
 
 
 def _stream(trained: LanguageModel, run: RunDirectory, data: Sequence[str]) -> Corpus:

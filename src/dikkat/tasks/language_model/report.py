@@ -9,13 +9,12 @@ from numpy.typing import NDArray
 
 from dikkat.data.corpus import Corpus
 from dikkat.data.packing import Example as Asked
-from dikkat.data.packing import Windows, hidden_tokens, next_tokens
+from dikkat.data.packing import Windows
 from dikkat.explain.report.facts import Curve, Example, Rows, RunFacts
-from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.report import attention_of
 from dikkat.tasks.language_model.evaluate import evaluate_language_model
-from dikkat.training.language_modelling import visible
+from dikkat.tasks.language_model.heads import hidden_of, question
 from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import Say, spoken_in
 from dikkat_runtime.special_tokens import UNK_ID
@@ -28,11 +27,6 @@ _WINDOWS = 64
 _RUN = 16
 """Length in tokens of a repeated sequence that is unlikely to be repeated by chance."""
 _MAX_TOKENS = 500_000
-
-
-def language_model_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
-    """Run the language model of `run` on its held-out part, and return its report as HTML."""
-    return report_page(language_model_facts(run, metrics, language), language)
 
 
 def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
@@ -130,10 +124,7 @@ def _worst(trained: LanguageModel, held_out: Corpus, say: Say) -> list[Example]:
     windows = Windows(held_out, trained.context, trained.context, seed=0)
     passages: list[tuple[float, str, str]] = []
     for number, packed in enumerate(windows.in_order(_WINDOWS * windows.length)):
-        asked = next_tokens(packed)
-        if trained.model.objective == "masked":
-            share, vocabulary = trained.config.language_model.masked_share, trained.model.output_weight.shape[0]
-            asked = hidden_tokens(packed, share, vocabulary, np.random.default_rng((0, number)))
+        asked = question(trained, packed, number)
         nats = _nats(trained, asked)
         # without anything before it every token surprises
         starts = range(len(nats) // 2, len(nats), PASSAGE)
@@ -153,9 +144,7 @@ def _worst(trained: LanguageModel, held_out: Corpus, say: Say) -> list[Example]:
 
 def _nats(trained: LanguageModel, asked: Asked) -> NDArray[np.float64]:
     """(T,): loss of each token of one window; NaN where it is not predicted."""
-    position_ids = None if asked.position_ids is None else torch.from_numpy(asked.position_ids)
     with torch.inference_mode():
-        hidden = trained.model.hidden(torch.from_numpy(asked.tokens), visible(asked, trained.model), position_ids)
-        likelihoods = trained.model.project(hidden[0]).float().log_softmax(dim=-1)
+        likelihoods = trained.model.project(hidden_of(trained, asked)[0]).float().log_softmax(dim=-1)
         nats = -likelihoods.gather(1, torch.from_numpy(asked.wanted[0])[:, None])[:, 0].double().numpy()
     return nats if asked.predicted is None else np.where(asked.predicted[0], nats, np.nan)

@@ -3,7 +3,7 @@
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache, partial
 from itertools import chain
 from pathlib import Path
@@ -23,7 +23,7 @@ from dikkat.models.language_model import LanguageModel as Network
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.common.card import foreign_validations
-from dikkat.tasks.common.settings import Settings, require_start, tuning, without_translating
+from dikkat.tasks.common.settings import Request, Settings, require_start, tuning, without_translating
 from dikkat.tasks.common.speed_trial import (
     FEW_PASSES,
     PrecisionTrial,
@@ -257,21 +257,7 @@ def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]],
 class LanguageModelJob:
     """Train a language model from text files and folders of them; see `Job`."""
 
-    data: tuple[str, ...]
-    preset: str | None = None
-    settings: Settings = field(default_factory=dict)
-    """Overrides of the preset, from a file and from options."""
-    where: str = "configuration"
-    """Where the overrides come from, for error messages."""
-    device: Device = "cpu"
-    """Device that the model will be trained on."""
-    start: Path | None = None
-    """Run whose weights and tokenizer are the initial ones."""
-
-    @property
-    def has_settings(self) -> bool:
-        """Return whether the user set anything."""
-        return bool(self.settings or self.preset or self.start)
+    request: Request
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
         """Write everything that training reads into `run`, config.json last.
@@ -279,21 +265,21 @@ class LanguageModelJob:
         Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`.
         """
         # wrong settings should be known before any text is read
-        require_start(self.settings, self.start, self.where)
+        require_start(self.request.settings, self.request.start, self.request.where)
         seed = self._config(0).training.seed
-        documents = list(read_documents(self.data, run.path))
+        documents = list(read_documents(self.request.data, run.path))
         train, held_out = split_documents(documents, seed)
         config = self._config(_size(train))
         tokenizer = self._tokenizer(train, config, run)
         run.make_folder("corpus")
         for name, part in (("train", train), ("validation", held_out)):
             Corpus.build(run.corpus, name, ((ids, ()) for ids in encoded(part, tokenizer, config.tokenizer.kind)))
-        if self.start is None:
-            config = build_config(merge(config.model_dump(), _model(config, tokenizer)), where=self.where)
+        if self.request.start is None:
+            config = build_config(merge(config.model_dump(), _model(config, tokenizer)), where=self.request.where)
         source = {
-            "data": list(self.data),
-            "preset": self.preset or "chosen from the amount of text",
-            "init": None if self.start is None else str(self.start),
+            "data": list(self.request.data),
+            "preset": self.request.preset or "chosen from the amount of text",
+            "init": None if self.request.start is None else str(self.request.start),
             "documents": len(documents),
             "train_characters": _size(train),
             "validation_characters": _size(held_out),
@@ -378,9 +364,9 @@ class LanguageModelJob:
     def _tokenizer(self, train: Sequence[Document], config: RunConfig, run: RunDirectory) -> AnyTokenizer:
         """Return the tokenizer, and write it, with the initial weights where there are some."""
         language, seed = config.data.source_language, config.training.seed
-        if self.start is not None:
-            run.write_tensors(run.initial.name, RunDirectory.open(self.start).load_weights())
-            return take_tokenizer(run, self.start, config.model.vocab_size, language)
+        if self.request.start is not None:
+            run.write_tensors(run.initial.name, RunDirectory.open(self.request.start).load_weights())
+            return take_tokenizer(run, self.request.start, config.model.vocab_size, language)
         tokenizer = Tokenizer.train(vocabulary_texts(train, seed), config.tokenizer, (language, ""))
         tokenizer.language = language
         tokenizer.save(run.tokenizer)
@@ -397,21 +383,21 @@ class LanguageModelJob:
         shape: Settings = {name: settings[name] for name in ("model", "tokenizer", "data") if name in settings}
         shape["language_model"] = {**own, "context": min(own["context"], TUNED_CONTEXT)}
         for section in ("model", "tokenizer"):
-            if changed := next(iter(self.settings.get(section, {}).keys() - _FREE), None):
+            if changed := next(iter(self.request.settings.get(section, {}).keys() - _FREE), None):
                 raise UsageError(
                     "{where}: {section}.{setting} is decided by {path}; leave it out, or leave out --from"
-                ).fill(self.where, section, changed, path)
-        return merge(shape, tuning(self.settings))
+                ).fill(self.request.where, section, changed, path)
+        return merge(shape, tuning(self.request.settings))
 
     def _config(self, characters: int) -> RunConfig:
-        if self.start is not None:
-            layers = (self._base(self.start), self.settings)
-            return without_translating(build_config(merge(*layers), where=self.where), self.where)
-        chosen = (
-            preset(self.preset) if self.preset else language_model_settings_for(characters, self.settings, self.device)
-        )
-        base = merge(COMMON, chosen)
-        return without_translating(build_config(merge(base, self.settings), where=self.where), self.where)
+        asked = self.request
+        if asked.start is not None:
+            base = self._base(asked.start)
+        elif asked.preset:
+            base = merge(COMMON, preset(asked.preset))
+        else:
+            base = merge(COMMON, language_model_settings_for(characters, asked.settings, asked.device))
+        return without_translating(build_config(merge(base, asked.settings), where=asked.where), asked.where)
 
 
 def _size(documents: Sequence[Document]) -> int:

@@ -5,7 +5,7 @@ Nothing outside the run directory is read again after this, so a run can be resu
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -24,12 +24,11 @@ from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
 from dikkat.data.splitting import hold_out_pairs
 from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.common.settings import Settings, require_start
+from dikkat.tasks.common.settings import Request, Settings, require_start
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, scores_before
 from dikkat.tasks.translation.defaults import translator_settings
 from dikkat.tasks.translation.guiding import check_guided, write_links
 from dikkat.tasks.translation.vocabularies import Vocabularies
-from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
 from dikkat_runtime.text.recasing import usual_forms
 
@@ -142,25 +141,12 @@ PHRASEBOOK = "phrasebook:"
 """Prefix of data that the package generates: `phrasebook:fr`, `phrasebook:tr-en`."""
 
 
-@dataclass(frozen=True, slots=True)
-class TrainRequest:
-    """Hold what a user asks of `dikkat train translator`."""
+class TrainRequest(Request):
+    """Hold what a user asks of `dikkat train translator`.
 
-    data: Sequence[str]
-    """Two aligned files, a table, `gettext:LANGUAGE`, `phrasebook:LANGUAGE` or `phrasebook:PAIR`."""
-    validation: Sequence[str] = ()
-    """Data to validate on, in the same forms; held out from `data` when empty."""
-    columns: tuple[str | None, str | None] = (None, None)
-    """Columns of a table: names, or numbers from 1."""
-    preset: str | None = None
-    settings: Settings = field(default_factory=dict)
-    """Overrides of the preset, from a file and from options."""
-    where: str = "configuration"
-    """Where the overrides come from, for error messages."""
-    device: Device = "cpu"
-    """Device that the model will be trained on."""
-    start: Path | None = None
-    """Finished translator to begin with; its vocabulary and model are kept."""
+    Its data are two aligned files, a table, `gettext:LANGUAGE`, `phrasebook:LANGUAGE` or `phrasebook:PAIR`; its start
+    is a finished translator, whose vocabulary and model are kept.
+    """
 
     @property
     def is_phrasebook(self) -> bool:

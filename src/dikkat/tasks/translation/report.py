@@ -13,7 +13,7 @@ from dikkat.evaluation import sentence_chrf
 from dikkat.explain.drawing.outline import outline_of
 from dikkat.explain.explorer.document import assemble
 from dikkat.explain.report.facts import Example, Rows, RunFacts
-from dikkat.explain.report.run_page import report_page, translator_curves
+from dikkat.explain.report.run_page import translator_curves
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.page import collect_page
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
@@ -40,12 +40,8 @@ MAX_PAIRS = 200_000
 """Training pairs that are searched for repetition."""
 
 
-def translator_report(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> str:
-    """Run the translator of `run` on its held-out part, and return its report as HTML."""
-    return report_page(_facts(run, metrics, language), language)
-
-
-def _facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
+def translator_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], language: str) -> RunFacts:
+    """Translate the held-out part of `run`, and collect everything that its report shows."""
     translator = Translator.load(run.path)
     # the report is about the model, not about the people who corrected it
     translator.corrections = None

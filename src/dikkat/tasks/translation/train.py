@@ -90,16 +90,6 @@ class TranslatorJob:
 
     request: TrainRequest
 
-    @property
-    def data(self) -> tuple[str, ...]:
-        """Return the data as named by the user."""
-        return tuple(self.request.data)
-
-    @property
-    def has_settings(self) -> bool:
-        """Return whether the user set anything."""
-        return bool(self.request.settings or self.request.preset or self.request.start)
-
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
         """Write everything that training reads into `run`; see `prepare`."""
         return prepare(self.request, run)
