@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
@@ -55,7 +55,7 @@ def attend(
     sentence: Annotated[str | None, Argument(help="In quotes; - reads one a line from standard input.")] = None,
     out: Annotated[
         Path | None,
-        Option(help=f"File to write: {', '.join(SUFFIXES)}, or a film; a table on standard output if absent."),
+        Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent."),
     ] = None,
     target: Annotated[str | None, Option(help="A translation to use instead of the model's own.")] = None,
     kind: Annotated[
@@ -84,7 +84,7 @@ def attend(
         Option(
             "--over-training",
             help="Show the sentences that were kept while the model learned, from the first "
-            "update on: as a table, a page with a slider (.html), or a film (.gif, .apng).",
+            "update on: as a table, or a page with a slider (.html).",
         ),
     ] = False,
 ) -> None:
@@ -132,34 +132,21 @@ def _show(run: Path, sentence: str, out: Path | None, options: Mapping[str, Any]
 def _show_over_training(run: Path, out: Path | None, sentence: str | None, options: Mapping[str, object]) -> None:
     """Show the maps that a run has kept while it was trained."""
     from dikkat.cli.heads import TARGETS
-    from dikkat.explain.attention_map import ATTENTIONS
-    from dikkat.tasks.inspection.over_training import FILMS, OverTraining
+    from dikkat.tasks.inspection.over_training import OverTraining
     from dikkat_runtime.cli.streams import print_report
 
     if sentence is not None:
         raise UsageError("--over-training shows the sentences that the run has kept; leave the text out")
-    is_film = out is not None and out.suffix.lower() in FILMS
-    if out is not None and not is_film and out.suffix.lower() != PAGE:
-        raise UsageError("{out}: what was kept over a training is written as .html, .gif or .apng; rename it", out)
-    film_only = ("kind", "layer", "number")
-    _refuse(options, [name for name in options if name not in film_only], msg("is not for --over-training"))
-    if not is_film:
-        _refuse(options, film_only, msg("is for a film; name one with --out film.gif"))
+    if out is not None and out.suffix.lower() != PAGE:
+        raise UsageError("{out}: what was kept over a training is written as .html; rename it", out)
+    _refuse(options, options, msg("is not for --over-training"))
     with Announced(msg("{run}: loading its model", run)):
         kept = OverTraining(run)
     if out is None:
         print_report(kept.lines(TARGETS))
         return
     with Announced(msg("{out}: drawing what was kept", out)):
-        if is_film:
-            kinds = {name: key for name, key in ATTENTIONS.items() if key in kept.attentions}
-            chosen = str(options["kind"] or list(kinds)[-1])
-            if chosen not in kinds:
-                raise UsageError("--kind {kind}: the run has kept {known}; choose one", chosen, ", ".join(kinds))
-            layer, number = options["layer"], cast(int, options["number"] or 1)
-            kept.film(out, *kinds[chosen], None if layer is None else cast(int, layer) - 1, number - 1)
-        else:
-            kept.write_page(out)
+        kept.write_page(out)
     print_written(out)
 
 

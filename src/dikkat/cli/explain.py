@@ -14,7 +14,7 @@ from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.errors import UsageError, msg
-from dikkat_runtime.localization import language, localized
+from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
     from dikkat.explain.explanation import Explanation
@@ -27,7 +27,7 @@ def explain(
     vector: Annotated[
         list[str] | None, Option(help='Vector of a word, "0.1 0.2 0.3"; once for each word, in order.')
     ] = None,
-    vectors: Annotated[Path | None, Option(help="File of vectors: lines of word, tab, numbers; or .json.")] = None,
+    vectors: Annotated[Path | None, Option(help="File of vectors: lines of word, tab, numbers.")] = None,
     beta: Annotated[float | None, Option(help="Multiplies the scores of typed words; 1 if absent.")] = None,
     scaled: Annotated[bool, Option("--scaled", help="The same as --beta 1/sqrt(width).")] = False,
     run: Annotated[
@@ -50,7 +50,7 @@ def explain(
         str | None,
         Option(help="With --run of a language model: a text of as many tokens; shows where their difference is kept."),
     ] = None,
-    format: Annotated[Literal["table", "markdown", "html"], Option(help="table, markdown or html.")] = "table",
+    format: Annotated[Literal["table", "markdown"], Option(help="table or markdown.")] = "table",
     as_json: JsonOption = False,
 ) -> None:
     """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
@@ -159,13 +159,11 @@ def _refuse(options: Mapping[str, object], reason: str) -> None:
 
 
 def _print(explanation: Explanation, traced: Trace | ModelTrace | dict[str, Any], format: str) -> None:
-    from dikkat.explain.explanation import as_html, as_json, as_markdown, as_table
+    from dikkat.explain.explanation import as_json, as_markdown, as_table
 
     explanation = explanation.mapped(localized)
     if format == "json":
         sys.stdout.write(as_json(explanation, traced))
-    elif format == "html":
-        sys.stdout.write(as_html(explanation, language()))
     elif format == "markdown":
         print_report([as_markdown(explanation).removesuffix("\n")])
     else:

@@ -107,17 +107,13 @@ def capture_attention(model: nn.Module, name: MapName, run: Callable[[], object]
     def note_output(_: nn.Module, args: tuple[Tensor, ...]) -> None:
         outputs.append(args[0])
 
-    handles = [
+    with (
         module.observe(seen.append),
         module.register_forward_pre_hook(note_input, with_kwargs=True),
         module.out_projection.register_forward_pre_hook(note_output),
-    ]
-    try:
-        with torch.no_grad():
-            run()
-    finally:
-        for handle in handles:
-            handle.remove()
+        torch.no_grad(),
+    ):
+        run()
     return Capture(name, module, seen[0], inputs[0][0], outputs[0][0])
 
 

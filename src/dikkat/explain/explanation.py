@@ -4,16 +4,14 @@ import io
 import json
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, cast
 
 from rich import box
 from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
-from dikkat.explain.drawing.chart import escaped
-from dikkat.explain.report.html import heading, page, paragraph
 from dikkat.explain.trace import ModelTrace, Trace
 
 
@@ -34,17 +32,6 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     total: tuple[str, ...] = ()
     """Last row that sums up the others; none if empty."""
-    shaded: bool = False
-    """Whether a page colours the numbers by their size."""
-
-    def mapped(self, say: Callable[[str], str]) -> "Table":
-        """Return the table with `say` applied to every heading and cell."""
-        return Table(
-            tuple(replace(column, heading=say(column.heading)) for column in self.columns),
-            tuple(tuple(map(say, row)) for row in self.rows),
-            tuple(map(say, self.total)),
-            self.shaded,
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,22 +57,15 @@ class Explanation:
 
     def mapped(self, say: Callable[[str], str]) -> "Explanation":
         """Return the explanation with `say` applied to every text in it."""
-        steps = (
-            Step(
-                say(step.heading),
-                tuple(map(say, step.text)),
-                step.table and step.table.mapped(say),
-                tuple(map(say, step.after)),
-            )
-            for step in self.steps
-        )
-        return Explanation(
-            say(self.title),
-            tuple(map(say, self.introduction)),
-            self.vectors and self.vectors.mapped(say),
-            tuple(steps),
-            tuple(map(say, self.ending)),
-        )
+        return cast(Explanation, _mapped(self, say))
+
+
+def _mapped(value: Any, say: Callable[[str], str]) -> Any:
+    if isinstance(value, tuple):
+        return tuple(_mapped(item, say) for item in value)
+    if isinstance(value, Explanation | Step | Table | Column):
+        return replace(value, **{field.name: _mapped(getattr(value, field.name), say) for field in fields(value)})
+    return say(value) if isinstance(value, str) else value
 
 
 # Write an explanation as JSON, as Markdown, or as tables for a terminal.
@@ -114,38 +94,6 @@ def as_json(explanation: Explanation, traced: Trace | ModelTrace | dict[str, Any
     trace = traced.trace if isinstance(traced, ModelTrace) else traced
     numbers = trace if isinstance(trace, dict) else trace.as_dict()
     return json.dumps({**content, **numbers}, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
-
-
-# Write an explanation as a page.
-
-
-def as_html(explanation: Explanation, language: str) -> str:
-    """Return one HTML file with headings and tables, in which large numbers of shaded tables are dark."""
-    parts = [heading(explanation.title, 1), *map(paragraph, explanation.introduction)]
-    for step in explanation.steps:
-        parts += [heading(step.heading), *map(paragraph, step.text)]
-        parts += [] if step.table is None else [_html_table(step.table)]
-        parts += map(paragraph, step.after)
-    return page(explanation.title, language, [*parts, *map(paragraph, explanation.ending)])
-
-
-def _html_table(table: Table) -> str:
-    numbers = [abs(float(cell)) for row in table.rows for cell in row[1:]] if table.shaded else []
-    largest = max(numbers, default=0.0) or 1.0
-
-    def cell(text: str) -> str:
-        colour = "--c1" if float(text) < 0 else "--c0"
-        shade = f"color-mix(in srgb, var({colour}) {round(60 * abs(float(text)) / largest)}%, transparent)"
-        return f'<td class="number" style="background: {shade}">{text}</td>'
-
-    head = "".join(f'<th scope="col">{escaped(column.heading)}</th>' for column in table.columns)
-    body = "".join(
-        f'<tr><th scope="row">{escaped(first)}</th>'
-        + "".join(cell(text) if table.shaded else f"<td>{escaped(text)}</td>" for text in rest)
-        + "</tr>"
-        for first, *rest in table.rows
-    )
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div>'
 
 
 # Write an explanation as GitHub Markdown.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import math
 import textwrap
 import unicodedata
@@ -17,18 +16,13 @@ from numpy.typing import NDArray
 from dikkat.explain.attention_map import AttentionMap, with_written_rows
 from dikkat.explain.pictures import check_format, fonts_with, new_figure, printable, save_figure
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.text import Annotation
     from matplotlib.transforms import Bbox
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 # Draw labelled points on a plane, as PNG or SVG; no label covers another.
@@ -253,12 +247,11 @@ def _heads(
     title: str,
     colours: Colours,
     inches: tuple[float, float] | None,
-    darkest: float | None = None,
 ) -> Figure:
     grid = _Grid(pooled, inches)
     figure = new_figure(grid.size)
     cells = figure.subplots(grid.rows, grid.columns, squeeze=False).flatten()
-    largest = darkest or _largest(pooled, tile)
+    largest = _largest(pooled, tile)
     images = [
         _draw_map(axes, attention_map, largest, grid, colours)
         for axes, attention_map in zip(cells, pooled, strict=False)
@@ -275,24 +268,6 @@ def _heads(
         _set_title(figure, title, inches[1] if inches else _MAX_MAP_INCHES)
     _draw_scale(figure, images[0], list(cells), tile)
     return figure
-
-
-def write_film(frames: Sequence[tuple[str, Sequence[AttentionMap]]], path: Path) -> None:
-    """Draw frames of a title and its maps, all on one colour scale and of one size, as an animated .gif or .apng."""
-    from PIL import Image
-
-    largest = max(_largest(maps, _ONE) for _, maps in frames)
-    size = _Grid(frames[0][1], None).size
-    pictures = []
-    with fonts_with({token for _, maps in frames for one in maps for token in one.query_tokens + one.key_tokens}, path):
-        for title, maps in frames:
-            content = io.BytesIO()
-            _heads(maps, _ONE, title, "Reds", size, largest).savefig(content, format="png", dpi=100)
-            pictures.append(Image.open(content).convert("RGB"))
-    content, first = io.BytesIO(), pictures[0]
-    kind = "PNG" if path.suffix.lower() == ".apng" else "GIF"
-    first.save(content, kind, save_all=True, append_images=pictures[1:], duration=400, loop=0)
-    write_atomically(path, content.getvalue())
 
 
 def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str = "") -> None:

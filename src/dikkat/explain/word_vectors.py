@@ -1,6 +1,5 @@
 """Read words and their vectors as a user types them: built-in examples, options, or a small file."""
 
-import json
 import math
 import re
 import unicodedata
@@ -89,7 +88,7 @@ def typed_vectors(sentence: str, typed: Sequence[str]) -> WordVectors:
 
 
 def known_vectors(sentence: str, path: Path | None = None) -> WordVectors:
-    """Look the words of `sentence` up in a file (`.json`, else lines of word, tab, numbers), or in the built-in ones.
+    """Look the words of `sentence` up in a file (lines of word, tab, numbers), or in the built-in ones.
 
     Raises `UsageError` for a word without vector or for unequal widths, `DataError` or `MissingInputError` for the
     file.
@@ -109,12 +108,18 @@ def known_vectors(sentence: str, path: Path | None = None) -> WordVectors:
 
 
 def read_vectors(path: Path) -> dict[str, tuple[float, ...]]:
-    """Read word vectors from JSON ({"word": [0.1, 0.2]}) or from lines of word, tab, numbers."""
+    """Read word vectors from lines of word, tab, numbers."""
     table: dict[str, tuple[float, ...]] = {}
-    for where, word, vector in _json_rows(path) if path.suffix.lower() == ".json" else _lines(path):
+    for number, line in enumerate(read_lines(path), start=1):
+        if not line.strip():
+            continue
+        where, (word, tab, numbers) = f"{path}:{number}", line.partition("\t")
+        word = unicodedata.normalize("NFC", word.strip())
+        if not tab or not word:
+            raise DataError("{where}: a line is a word, a tab and its numbers, as in sun, tab, 0.29 0.54 0.93", where)
         if word in table:
             raise DataError('{where}: "{word}" has a vector already; keep one of the two', where, word)
-        table[unicodedata.normalize("NFC", word)] = vector
+        table[word] = parse_vector(numbers, where, DataError)
     return table
 
 
@@ -124,54 +129,18 @@ def parse_vector(text: str, where: str, error: type[DataError | UsageError] = Us
     "[…]" may stand around them.
     """
     parts = re.split(r",?\s+", text.strip().removeprefix("[").removesuffix("]").strip())
-    return _finite(parts, where, error)
-
-
-def _finite(parts: Sequence[Any], where: str, error: type[DataError | UsageError]) -> tuple[float, ...]:
     try:
-        vector = tuple(float(part) for part in parts)
-    except (TypeError, ValueError):
+        vector = tuple(map(float, parts))
+    except ValueError:
         vector = ()
     if not vector or not all(map(math.isfinite, vector)):
-        typed = shown(" ".join(str(part) for part in parts[:_MAX_NAMED]))
+        typed = shown(" ".join(parts[:_MAX_NAMED]))
         raise error(
             msg('{where}: "{text}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3').fill(
                 where, typed
             )
         )
     return vector
-
-
-def _lines(path: Path) -> Iterator[tuple[str, str, tuple[float, ...]]]:
-    for number, line in enumerate(read_lines(path), start=1):
-        if not line.strip():
-            continue
-        where = f"{path}:{number}"
-        word, tab, numbers = line.partition("\t")
-        if not tab or not word.strip():
-            raise DataError("{where}: a line is a word, a tab and its numbers, as in sun, tab, 0.29 0.54 0.93", where)
-        yield where, word.strip(), parse_vector(numbers, where, DataError)
-
-
-def _json_rows(path: Path) -> list[tuple[str, str, tuple[float, ...]]]:
-    def rows(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
-        return pairs
-
-    try:
-        # pairs instead of a dictionary: the second of two equal words would silently win
-        loaded = json.loads("\n".join(read_lines(path)), object_pairs_hook=rows)
-    except ValueError as error:
-        raise DataError("{path}: not valid JSON ({error})", path, error) from None
-    except RecursionError:
-        raise DataError("{path}: nested too deeply for a list of vectors", path) from None
-    if not isinstance(loaded, list) or not all(isinstance(row, tuple) for row in loaded) or not loaded:
-        raise DataError('{path}: must be one object of words and vectors, as in {{"sun": [0.29, 0.54, 0.93]}}', path)
-    where = [f'{path}: "{word}"' for word, _ in loaded]
-    lists = [value if isinstance(value, list) else [value] for _, value in loaded]
-    return [
-        (position, word, _finite(value, position, DataError))
-        for position, (word, _), value in zip(where, loaded, lists, strict=True)
-    ]
 
 
 def _stacked(words: Sequence[str], vectors: Sequence[tuple[float, ...]]) -> Array:

@@ -89,7 +89,7 @@ def test_turkish(capsys: pytest.CaptureFixture[str]) -> None:
         (2, [HELLO, "--beta", "nan"], "--beta must be a finite number, not nan"),
         (2, [HELLO, "--language", "de"], 'there are no messages in "de"; choose from en, tr'),
         (2, [HELLO, "--format", "pdf"],
-            "Invalid value for '--format': 'pdf' is not one of 'table', 'markdown', 'html'. "
+            "Invalid value for '--format': 'pdf' is not one of 'table', 'markdown'. "
             "Try `dikkat explain --help`."),
         (2, [HELLO, "--stack", "middle"],
             "Invalid value for '--stack': 'middle' is not one of 'encoder', 'decoder'. Try `dikkat explain --help`."),

@@ -67,7 +67,6 @@ def test_one_word_in_any_case_or_order() -> None:
     [
         ("v.tsv", "\ufeffsun\t0.1 0.2\r\n\n!\t[3, 4]\r\ncaf\u0065\u0301\t5 6\r\n"),
         ("v.txt", "sun\t0.1\t0.2\n!\t3\t4\ncafé\t5\t6"),
-        ("v.JSON", '{"sun": [0.1, 0.2],\n"!": [3, 4], "café": [5, 6]}'),
     ],
 )
 def test_vectors_of_a_file(tmp_path: Path, name: str, content: str) -> None:
@@ -112,8 +111,8 @@ def test_unequal_widths(tmp_path: Path) -> None:
     message = 'vectors must have one width, but "a" has 2 numbers and "c" has 3'
     with pytest.raises(UsageError, match=message):
         typed_vectors("a b c", ["1 2", "3 4", "5 6 7"])
-    path = tmp_path / "v.json"
-    path.write_text('{"a": [1, 2], "b": [3, 4], "c": [5, 6, 7]}')
+    path = tmp_path / "v.tsv"
+    path.write_text("a\t1 2\nb\t3 4\nc\t5 6 7\n")
     with pytest.raises(UsageError, match=message):
         known_vectors("a b c", path)
     assert np.array_equal(known_vectors("a b", path).vectors, [[1, 2], [3, 4]])
@@ -133,15 +132,6 @@ def test_what_is_not_a_vector(text: str) -> None:
         ("v.tsv", "a\t1 2\n\t1 2\n", r"v\.tsv:2: a line is a word, a tab"),
         ("v.tsv", "a\t1 2\nb\t1 2\na\t3 4\n", r'v\.tsv:3: "a" has a vector already; keep one'),
         ("v.tsv", "", r"v\.tsv: the file is empty"),
-        ("v.json", '{"a": [1], "a": [2]}', r'v\.json: "a": "a" has a vector already'),
-        ("v.json", '{"a": [1], "b": ["x"]}', r'v\.json: "b": "x" is not a vector'),
-        ("v.json", '{"a": [1], "b": [NaN]}', r'v\.json: "b": "nan" is not a vector'),
-        ("v.json", '{"a": {"x": [1]}}', r'v\.json: "a": .* is not a vector'),
-        ("v.json", "[1, 2]", r"v\.json: must be one object of words and vectors"),
-        ("v.json", "3", r"v\.json: must be one object of words and vectors"),
-        ("v.json", "{}", r"v\.json: must be one object of words and vectors"),
-        ("v.json", '{"a": [1', r"v\.json: not valid JSON"),
-        ("v.json", "[" * 100_000, r"v\.json: nested too deeply"),
     ],
 )
 def test_damaged_files(tmp_path: Path, name: str, content: str, message: str) -> None:

@@ -117,17 +117,6 @@ def test_the_page_and_the_table_tell_since_when(kept: RunDirectory) -> None:
     assert all(re.search(r"since update \d+$", line) for line in lines)
 
 
-def test_a_film_has_a_frame_for_each_look(kept: RunDirectory, tmp_path: Path) -> None:
-    image = pytest.importorskip("PIL.Image")
-    shown = OverTraining(kept.path)
-    shown.history.updates = shown.history.updates[:3]
-    for name in ("film.gif", "film.apng"):
-        shown.film(tmp_path / name, "decoder", "cross", None, 0)
-        assert image.open(tmp_path / name).n_frames == 3
-    with pytest.raises(UsageError, match="--number 2: the run keeps 1 sentences"):
-        shown.film(tmp_path / "a.gif", "decoder", "cross", None, 1)
-
-
 def test_a_run_without_kept_maps_says_how_to_keep_them(kept: RunDirectory, tmp_path: Path) -> None:
     with pytest.raises(MissingInputError, match=r"keeps no maps of its training; .* with --watch-text"):
         MapHistory.read(RunDirectory(tmp_path))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ import torch
 from tests.unit.explain.head_analysis.test_circuits import small_model
 
 from dikkat.config import TokenizerConfig, build_config
-from dikkat.explain.explanation import as_html, as_json, as_table
+from dikkat.explain.explanation import as_json, as_table
 from dikkat.tasks.in_memory import language_model_of
 from dikkat.tasks.language_model.explanation import explain_text
 from dikkat_runtime.errors import DataError, UsageError
@@ -53,15 +52,6 @@ def test_the_numbers_are_those_of_the_model(trained: Generator) -> None:
     table = as_table(explanation)
     assert f"all of it sums to the logit {float(logits[answer]):.3f}" in table
     assert json.loads(as_json(explanation, numbers))["patching"] == numbers["patching"]
-
-
-def test_a_page_shades_large_numbers(trained: Generator) -> None:
-    explanation, numbers = explain_text(trained, "the cat sees", other_text(trained))
-    page = as_html(explanation, "en")
-    shares = re.findall(r"color-mix\(in srgb, var\(--c\d\) (\d+)%", page)
-    assert len(shares) == 2 * 3 + np.size(numbers["patching"])
-    assert max(map(int, shares)) == 60
-    assert "<script" not in page
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,6 +18,7 @@ from dikkat.nn.blocks import SSRU
 from dikkat.nn.masks import length_mask
 from dikkat.nn.positions import LearnedPositions
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import PAD_ID
 
 ExaminableModel = EncoderDecoder | EncoderClassifier | LanguageModel
@@ -29,6 +30,9 @@ TARGET_LENGTH = 6
 """T. Short, so that the largest model takes seconds; every claim is about neighbours, not about distance."""
 EXTRA = 3
 """Columns of padding that are appended to see whether they change anything."""
+
+
+Numbers = TypeVar("Numbers", Tensor, Array)
 
 
 class Steps(NamedTuple):
@@ -135,14 +139,14 @@ def draw(model: ExaminableModel, seed: int) -> Specimen:
     return Specimen(model, source, length_mask(lengths, LENGTHS[0]), target, seed)
 
 
-def distance(result: Float[Tensor, "..."], reference: Float[Tensor, "..."]) -> float:
+def distance(result: Numbers, reference: Numbers) -> float:
     """Return the largest difference, in units of the largest logit if that is above 1; NaN if either holds one.
 
     Relative, because that is how rounding grows: a trained model's logits reach 30, and there float32 moves by 2e-6
     from the shape of a batch alone.
     """
-    scale = max(1.0, float(reference.abs().max()))
-    return float((result - reference).abs().max()) / scale
+    scale = max(1.0, float(abs(reference).max()))
+    return float(abs(result - reference).max()) / scale
 
 
 def worst(violations: Mapping[str, float]) -> tuple[float, str]:

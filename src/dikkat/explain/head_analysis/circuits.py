@@ -1,7 +1,7 @@
 """Measure what the parts of a language model do: scores of heads, logit lens, attribution, activation patching."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -107,16 +107,13 @@ def attribution(model: LanguageModel, tokens: Tensor, answer: int) -> Attributio
     entered: list[Tensor] = []
     mixed: list[Tensor] = []
     fed: list[Tensor] = []
-    handles = [blocks[0].register_forward_pre_hook(lambda _, args: entered.append(args[0][0, -1]))]
-    for block in blocks:
-        projection = block.self_attention.out_projection
-        handles.append(projection.register_forward_pre_hook(lambda _, args: mixed.append(args[0][0, -1])))
-        handles.append(block.feed_forward.register_forward_hook(lambda _, args, output: fed.append(output[0, -1])))
-    try:
+    with ExitStack() as handles:
+        handles.enter_context(blocks[0].register_forward_pre_hook(lambda _, args: entered.append(args[0][0, -1])))
+        for block in blocks:
+            projection, network = block.self_attention.out_projection, block.feed_forward
+            handles.enter_context(projection.register_forward_pre_hook(lambda _, args: mixed.append(args[0][0, -1])))
+            handles.enter_context(network.register_forward_hook(lambda _, args, output: fed.append(output[0, -1])))
         hidden = model.hidden(tokens[None])[0, -1]
-    finally:
-        for handle in handles:
-            handle.remove()
     added: list[Tensor] = []
     biases = torch.zeros_like(entered[0], dtype=torch.float64)
     for block, row in zip(blocks, mixed, strict=True):
@@ -161,11 +158,8 @@ def patching(model: LanguageModel, clean: Tensor, other: Tensor, answers: tuple[
     for block, stream in zip(model.decoder.blocks, streams, strict=True):
         patched = []
         for positions in (torch.arange(at, min(at + size, length)) for at in range(0, length, size)):
-            handle = block.register_forward_pre_hook(partial(_restore, stream[0], positions))
-            try:
+            with block.register_forward_pre_hook(partial(_restore, stream[0], positions)):
                 patched.append(_difference(model, other.expand(len(positions), -1), answers))
-            finally:
-                handle.remove()
         rows.append(torch.cat(patched))
     effects: Array = ((torch.stack(rows) - nothing) / (whole - nothing)).double().cpu().numpy()
     return effects
@@ -184,10 +178,8 @@ def _difference(model: LanguageModel, tokens: Tensor, answers: tuple[int, int]) 
 
 
 @contextmanager
-def _hooked(model: LanguageModel, hook: Callable[[nn.Module], Any]) -> Iterator[None]:
-    handles = [hook(block) for block in model.decoder.blocks]
-    try:
+def _hooked(model: LanguageModel, hook: Callable[[Any], Any]) -> Iterator[None]:
+    with ExitStack() as handles:
+        for block in model.decoder.blocks:
+            handles.enter_context(hook(block))
         yield
-    finally:
-        for handle in handles:
-            handle.remove()

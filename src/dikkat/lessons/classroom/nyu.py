@@ -88,11 +88,8 @@ class MultiHeadAttention(nn.Module):
     def forward(self, X_q: Tensor, X_k: Tensor, X_v: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """H (bs, q_length, d_model) and A (bs, num_heads, q_length, k_length), no `bs` in both where `X_q` has none."""
         weights: list[Tensor] = []
-        handle = self.attention.read_weights(weights.append)
-        try:
+        with self.attention.read_weights(weights.append):
             output = self.attention(X_q, X_k, X_v, mask)
-        finally:
-            handle.remove()
         return output, weights[0] if X_q.ndim == 3 else weights[0].squeeze(0)
 
 

@@ -9,39 +9,17 @@ from torch import Tensor, nn
 from dikkat import nn as ours
 
 
-class SelfAttention_v1(nn.Module):
-    """One head whose three matrices are drawn evenly from 0 to 1."""
-
-    def __init__(self, d_in: int, d_out: int) -> None:
-        super().__init__()
-        self.attention = _attention(d_in, d_out, 1, 0.0, False)
-        with torch.no_grad():
-            self.attention.in_projection.weight.copy_(torch.cat([torch.rand(d_in, d_out).T for _ in range(3)]))
+class _OfOneText(nn.Module):
+    attention: ours.MultiHeadAttention
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend from `x` (num_tokens, d_in) to itself; the output is (num_tokens, d_out)."""
         return self.attention(x)
 
 
-class SelfAttention_v2(nn.Module):
-    """One head of three linear layers."""
-
-    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
-        super().__init__()
-        self.attention = _initialised(d_in, d_out, 1, 0.0, qkv_bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Attend from `x` (num_tokens, d_in) to itself; the output is (num_tokens, d_out)."""
-        return self.attention(x)
-
-
-class CausalAttention(nn.Module):
-    """One head that sees no later token, with dropout on its weights."""
-
-    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
-        super().__init__()
-        self.context_length = context_length
-        self.attention = _initialised(d_in, d_out, 1, dropout, qkv_bias)
+class _Causal(nn.Module):
+    attention: ours.MultiHeadAttention
+    context_length: int
 
     def forward(self, x: Tensor) -> Tensor:
         """Attend from `x` (b, num_tokens, d_in) to itself; the output is (b, num_tokens, d_out).
@@ -51,7 +29,34 @@ class CausalAttention(nn.Module):
         return self.attention(x, mask=_past(x, self.context_length))
 
 
-class MultiHeadAttentionWrapper(nn.Module):
+class SelfAttention_v1(_OfOneText):
+    """One head whose three matrices are drawn evenly from 0 to 1."""
+
+    def __init__(self, d_in: int, d_out: int) -> None:
+        super().__init__()
+        self.attention = _attention(d_in, d_out, 1, 0.0, False)
+        with torch.no_grad():
+            self.attention.in_projection.weight.copy_(torch.cat([torch.rand(d_in, d_out).T for _ in range(3)]))
+
+
+class SelfAttention_v2(_OfOneText):
+    """One head of three linear layers."""
+
+    def __init__(self, d_in: int, d_out: int, qkv_bias: bool = False) -> None:
+        super().__init__()
+        self.attention = _initialised(d_in, d_out, 1, 0.0, qkv_bias)
+
+
+class CausalAttention(_Causal):
+    """One head that sees no later token, with dropout on its weights."""
+
+    def __init__(self, d_in: int, d_out: int, context_length: int, dropout: float, qkv_bias: bool = False) -> None:
+        super().__init__()
+        self.context_length = context_length
+        self.attention = _initialised(d_in, d_out, 1, dropout, qkv_bias)
+
+
+class MultiHeadAttentionWrapper(_Causal):
     """`num_heads` causal attentions side by side, (b, num_tokens, num_heads * d_out) in all."""
 
     def __init__(
@@ -64,11 +69,8 @@ class MultiHeadAttentionWrapper(nn.Module):
         # all queries, then all keys, then all values
         _copy(self.attention, [head[part] for part in range(3) for head in heads])
 
-    def forward(self, x: Tensor) -> Tensor:
-        return self.attention(x, mask=_past(x, self.context_length))
 
-
-class MultiHeadAttention(nn.Module):
+class MultiHeadAttention(_Causal):
     """`num_heads` heads that split `d_out` among them, and a layer that mixes them."""
 
     def __init__(
@@ -80,10 +82,6 @@ class MultiHeadAttention(nn.Module):
         _copy(self.attention, _linears(d_in, d_out, qkv_bias))
         mixing = nn.Linear(d_out, d_out)
         self.attention.out_projection.load_state_dict(mixing.state_dict())
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Attend from `x` (b, num_tokens, d_in) to itself; the output is (b, num_tokens, d_out)."""
-        return self.attention(x, mask=_past(x, self.context_length))
 
 
 def _attention(

@@ -190,13 +190,6 @@ class MapKeeper:
             arrays = {name: array[:count] for name, array in history.arrays.items()}
             self._history = MapHistory(history.pairs, history.updates[:count], arrays)
 
-    @classmethod
-    def of(
-        cls, run: RunDirectory, config: RunConfig, model: nn.Module, texts: Sequence[str], resumed_at: int
-    ) -> "MapKeeper":
-        """Return the keeper of a run that is trained; see `watched_pairs`."""
-        return cls(run, watched_pairs(run, config, model, texts), resumed_at)
-
     def is_due(self, updates: int) -> bool:
         """Return whether it is time for the next look; the first is after the first update."""
         last = self._history.updates[-1] if self._history.updates else 0

@@ -33,7 +33,7 @@ from dikkat.tasks.common.card import (
     training_facts,
 )
 from dikkat.tasks.common.device import device_name, find_device
-from dikkat.tasks.common.map_history import MapKeeper
+from dikkat.tasks.common.map_history import MapKeeper, watched_pairs
 from dikkat.tasks.common.members import require_translator, train_members
 from dikkat.tasks.common.settings import Request, run_config
 from dikkat.tasks.common.speed_trial import (
@@ -288,7 +288,8 @@ def train(
         with ranks.leading():
             watcher.prepared(config, report, {**job.facts(trainer.task, config), "numbers": _numbers(trainer)})
             _resume(trainer, run, watcher)
-            trainer.observer = MapKeeper.of(run, config, trainer.model, watch_texts, trainer.state.updates)
+            pairs = watched_pairs(run, config, trainer.model, watch_texts)
+            trainer.observer = MapKeeper(run, pairs, trainer.state.updates)
         _adopt(trainer)
         batches = trainer.task.batches_per_epoch
         time_limit_watcher = TimeLimitWatcher(watcher, config, batches, can_shrink=_can_shrink(run, config))

@@ -43,15 +43,15 @@ from dikkat_runtime.text.text_files import read_lines
 
 @dataclass(frozen=True, slots=True)
 class HeadSubject:
-    """Hold a model that has only self-attention, and the texts that its heads are measured on."""
+    """Hold a model, and the texts that its heads are measured on."""
 
     model: nn.Module
     kind: str
-    """`classifier`, `multi_label` or `lm`: names the measure."""
+    """`translator`, `classifier`, `multi_label` or `lm`: names the measure."""
     count: int
     """Number of texts, or of windows of text."""
-    observe: Callable[[HeadStatsCollector, Sequence[int]], None]
-    """Adds the maps of the texts with these indices."""
+    observe: Callable[[HeadStatsCollector, Sequence[int]], Mapping[HeadName, Agreement] | None]
+    """Adds the maps of the texts with these indices; returns the agreement of each head of cross-attention."""
     measure: Callable[[Sequence[int]], Quality]
     """Returns the quality of the model, as it is now, on the texts with these indices."""
     note: str = ""
@@ -141,65 +141,54 @@ def examine_heads(
     least useful heads are switched off together in at most `MAX_POINTS` steps, on as many other texts. Raises
     `UsageError`, `MissingInputError` or `DataError` naming the option or the file and line.
     """
-    run = RunDirectory.open(path)
-    if kind_name(run) != "translator":
-        if gold is not None:
-            raise UsageError("--gold is of the pairs of a translator, but {run} holds another kind; leave it out", path)
-        return _examine_reader(
-            load_part(run, "heads", msg("whose heads cannot be examined"))(path, data, sentences * (2 if prune else 1)),
-            prune,
-            watch,
-        )
-    translator = Translator.load(path)
-    # the model is measured, not the people who corrected it
-    translator.corrections = None
-    heads = head_names(translator.model)
-    _require_heads(prune, heads)
-    pairs = _read_pairs(translator, run, data, gold)
-    chosen = np.unique(np.linspace(0, len(pairs) - 1, sentences * (2 if prune else 1)).astype(int)).tolist()
-    sample, others = ([pairs[index] for index in part] for part in _halves(chosen, prune, "pairs"))
-    counts = _points(prune)
-    counter = PieceCounter(2 + len(heads) + len(counts), watch)
-
-    counter(msg("reading the maps"))
-    collector, agreements = _observe(translator, sample)
-    counter(msg("all heads on"))
-    measure = _measure(translator, sample)
-    whole = measure()
-    costs = head_costs(translator.model, whole, measure, counter)
-    alignment_head = choose_alignment_head(agreements)
-    finding_of = {head: HeadFinding(head, collector.of(head), costs[head], agreements.get(head)) for head in heads}
-    order = least_useful(costs, prune)
-    pruned = _prune(translator.model, _measure(translator, others), order, counts, counter) if prune else ()
-    findings = tuple(finding_of.values())
-    best, note = finding_of[alignment_head], guided_note(translator.config)
-    return HeadsReport("translator", len(sample), whole, findings, best, len(others), pruned, note)
-
-
-def _examine_reader(subject: HeadSubject, prune: int, watch: Watch) -> HeadsReport:
-    """Of a model without cross-attention."""
+    run, most = RunDirectory.open(path), sentences * (2 if prune else 1)
+    if kind_name(run) == "translator":
+        subject = _translator_heads(path, data, most, gold)
+    elif gold is not None:
+        raise UsageError("--gold is of the pairs of a translator, but {run} holds another kind; leave it out", path)
+    else:
+        subject = load_part(run, "heads", msg("whose heads cannot be examined"))(path, data, most)
     heads = head_names(subject.model)
-    _require_heads(prune, heads)
-    sample, others = _halves(range(subject.count), prune, "texts")
-    counts = _points(prune)
+    if prune > len(heads):
+        raise UsageError("--prune {prune}: this model has only {count} heads to switch off", prune, len(heads))
+    unit = "pairs" if subject.kind == "translator" else "texts"
+    sample, others = _halves(range(subject.count), prune, unit)
+    counts = [int(count) for count in np.unique(np.linspace(1, prune, min(prune, MAX_POINTS)).astype(int))]
     counter = PieceCounter(2 + len(heads) + len(counts), watch)
 
     counter(msg("reading the maps"))
     collector = HeadStatsCollector()
-    subject.observe(collector, sample)
+    agreements = subject.observe(collector, sample) or {}
     counter(msg("all heads on"))
-    whole = subject.measure(sample)
-    costs = head_costs(subject.model, whole, partial(subject.measure, sample), counter)
+    measure = partial(subject.measure, sample)
+    whole = measure()
+    costs = head_costs(subject.model, whole, measure, counter)
     scores = head_scores(subject.model, subject.longest) if isinstance(subject.model, LanguageModel) else {}
-    findings = tuple(HeadFinding(head, collector.of(head), costs[head], None, scores.get(head)) for head in heads)
+    finding_of = {
+        head: HeadFinding(head, collector.of(head), costs[head], agreements.get(head), scores.get(head))
+        for head in heads
+    }
+    best = finding_of[choose_alignment_head(agreements)] if agreements else None
     order = least_useful(costs, prune)
     pruned = _prune(subject.model, partial(subject.measure, others), order, counts, counter) if prune else ()
-    return HeadsReport(subject.kind, len(sample), whole, findings, None, len(others), pruned, subject.note)
+    findings = tuple(finding_of.values())
+    return HeadsReport(subject.kind, len(sample), whole, findings, best, len(others), pruned, subject.note)
 
 
-def _require_heads(prune: int, heads: Sequence[HeadName]) -> None:
-    if prune > len(heads):
-        raise UsageError("--prune {prune}: this model has only {count} heads to switch off", prune, len(heads))
+def _translator_heads(path: Path, data: Sequence[str], most: int, gold: Path | None) -> HeadSubject:
+    translator = Translator.load(path)
+    # the model is measured, not the people who corrected it
+    translator.corrections = None
+    pairs = _read_pairs(translator, RunDirectory.open(path), data, gold)
+    pairs = [pairs[index] for index in spread(len(pairs), most, path)]
+    return HeadSubject(
+        translator.model,
+        "translator",
+        len(pairs),
+        lambda collector, indices: _observe(translator, [pairs[index] for index in indices], collector),
+        lambda indices: _measure(translator, [pairs[index] for index in indices]),
+        guided_note(translator.config),
+    )
 
 
 def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int], Sequence[int]]:
@@ -211,11 +200,6 @@ def _halves(chosen: Sequence[int], prune: int, what: str) -> tuple[Sequence[int]
             "--prune needs two {unit} or more: heads are chosen on some, their cost is measured on others", what
         )
     return chosen[::2], chosen[1::2]
-
-
-def _points(prune: int) -> list[int]:
-    """How many heads are switched off together at each step."""
-    return [int(count) for count in np.unique(np.linspace(1, prune, min(prune, MAX_POINTS)).astype(int))]
 
 
 def _read_pairs(translator: Translator, run: RunDirectory, data: Sequence[str], gold: Path | None) -> list[_Pair]:
@@ -255,12 +239,14 @@ def _encode(translator: Translator, texts: tuple[str, str], gold: GoldAlignment 
     return _Pair(texts, (ids[0], ids[1]), WordNumbers(*numbers), gold)
 
 
-def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStatsCollector, dict[HeadName, Agreement]]:
+def _observe(
+    translator: Translator, sample: Sequence[_Pair], collector: HeadStatsCollector
+) -> dict[HeadName, Agreement]:
     """The maps of the sample, read with the reference as the target, next to what each output depends on."""
     model = translator.model
     require_no_prefix(model)
     gold = [pair.gold for pair in sample if pair.gold is not None]
-    collector, agreements = HeadStatsCollector(), Agreements(gold or None)
+    agreements = Agreements(gold or None)
     for pair in sample:
         source = torch.tensor(source_ids(pair.ids[0], model.add_source_eos))
         target = torch.tensor([BOS_ID, *pair.ids[1], EOS_ID])
@@ -276,19 +262,14 @@ def _observe(translator: Translator, sample: Sequence[_Pair]) -> tuple[HeadStats
             collector.add(name, weights, queries, reads if name.kind == "cross" else queries)
             if name.kind == "cross":
                 agreements.add(name, weights, occluded, gradient, pair.words)
-    return collector, agreements.results()
+    return agreements.results()
 
 
-def _measure(translator: Translator, sample: Sequence[_Pair]) -> Measure:
+def _measure(translator: Translator, sample: Sequence[_Pair]) -> Quality:
     corpus = Corpus.in_memory([pair.ids for pair in sample])
     sources, targets = ([pair.texts[side] for pair in sample] for side in (0, 1))
-    validate = Validator(corpus, translator.target_tokenizer, sources, targets)
-
-    def measure() -> Quality:
-        validation = validate(translator.model, 0)
-        return Quality(validation.loss, validation.score)
-
-    return measure
+    validation = Validator(corpus, translator.target_tokenizer, sources, targets)(translator.model, 0)
+    return Quality(validation.loss, validation.score)
 
 
 def _prune(

@@ -1,14 +1,14 @@
 """Proofs on the native engine: what it computes is what the model's modules compute, alone and in company."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 
 from dikkat.explain.doctor.examination import Proof
-from dikkat.explain.doctor.specimen import ExaminableModel, Specimen, draw, worst
+from dikkat.explain.doctor.specimen import ExaminableModel, Specimen, distance, draw, worst
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
@@ -17,13 +17,11 @@ from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.texts import TorchClassifier, TorchLanguageModel
 from dikkat_runtime.engine.contract import TextEngine
 from dikkat_runtime.engine.forced_attention import ForcedAttention
-from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions
 from dikkat_runtime.engine.stack import KeyValueCache
 from dikkat_runtime.errors import msg
-from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import search_all
 
@@ -78,7 +76,7 @@ def _of_translator(
     model, reference = specimen.model, TorchEngine(specimen.model)
 
     def states() -> dict[str, float]:
-        return {"encoder": _distance(engine.encode(rows).states, reference.encode(rows).states)}
+        return {"encoder": distance(engine.encode(rows).states, reference.encode(rows).states)}
 
     def logits() -> dict[str, float]:
         memory = reference.encode(rows)
@@ -88,15 +86,16 @@ def _of_translator(
         with torch.no_grad():
             forced = model.project(model.decode(target, source, mask)).numpy()
         return {
-            msg("step {position}", step): _distance(steps.step(target[:, step].tolist()), forced[:, step])
+            msg("step {position}", step): distance(steps.step(target[:, step].tolist()), forced[:, step])
             for step in range(target.shape[1])
         }
 
     def outputs() -> dict[str, float]:
-        return {
-            way: float(sum(_differ(*pair) for pair in zip(*_searched((engine, reference), rows, options), strict=True)))
-            for way, options in WAYS.items()
-        }
+        violations: dict[str, float] = {}
+        for way, options in WAYS.items():
+            pairs = zip(search_all(engine, rows, options), search_all(reference, rows, options), strict=True)
+            violations[way] = float(sum([one.tokens for one in a] != [one.tokens for one in b] for a, b in pairs))
+        return violations
 
     def company() -> dict[str, float]:
         together = search_all(engine, rows, WAYS["beam 5"])
@@ -134,13 +133,13 @@ def _maps(specimen: Specimen, attention: ForcedAttention, rows: list[list[int]])
             specimen.model.decode(fed, memory, torch.ones(1, memory.shape[1], dtype=torch.bool))
         layers, first = sorted(recorded, key=lambda name: name.layer), specimen.model.forced
         maps = [recorded[name][0][0, :, first:, : len(row)].numpy() for name in layers]
-        violations[msg("sentence {number}", number)] = _distance(attention(row, target), np.stack(maps))
+        violations[msg("sentence {number}", number)] = distance(attention(row, target), np.stack(maps))
     return violations
 
 
 def _of_classifier(engine: NativeClassifier, reference: TorchClassifier, rows: list[list[int]]) -> list[_Claim]:
     def logits() -> dict[str, float]:
-        return {"output": _distance(engine.logits(rows), reference.logits(rows))}
+        return {"output": distance(engine.logits(rows), reference.logits(rows))}
 
     return [
         _states(engine, reference, rows),
@@ -163,7 +162,7 @@ def _of_language_model(
             forced = specimen.model(specimen.target).numpy()
         cache = KeyValueCache()
         return {
-            msg("step {position}", step): _distance(
+            msg("step {position}", step): distance(
                 engine.next_logits(target[:, step : step + 1], cache), forced[:, step]
             )
             for step in range(target.shape[1])
@@ -184,11 +183,9 @@ def _states(engine: TextEngine, reference: TextEngine, rows: list[list[int]]) ->
     def states() -> dict[str, float]:
         mine, theirs = engine.hidden(rows), reference.hidden(rows)
         return {
-            "vectors": _distance(engine.pool(mine), reference.pool(theirs)),
+            "vectors": distance(engine.pool(mine), reference.pool(theirs)),
             **{
-                msg("sentence {number}", number): _distance(
-                    mine.states[number, :length], theirs.states[number, :length]
-                )
+                msg("sentence {number}", number): distance(mine.states[number, :length], theirs.states[number, :length])
                 for number, length in enumerate(mine.lengths)
             },
         }
@@ -200,7 +197,7 @@ def _company(engine: TextEngine, rows: list[list[int]]) -> _Claim:
     def company() -> dict[str, float]:
         together = engine.hidden(rows)
         return {
-            msg("sentence {number}", number): _distance(
+            msg("sentence {number}", number): distance(
                 together.states[number, : len(row)], engine.hidden([row]).states[0]
             )
             for number, row in enumerate(rows)
@@ -227,22 +224,6 @@ def _with_threads(engine: NativeEngine, count: int, compute: Callable[[], object
     return compute()
 
 
-def _searched(
-    engines: tuple[NativeEngine, TorchEngine], rows: list[list[int]], options: DecodingOptions
-) -> list[list[list[Hypothesis]]]:
-    return [search_all(engine, rows, options) for engine in engines]
-
-
-def _differ(mine: Sequence[Hypothesis], theirs: Sequence[Hypothesis]) -> bool:
-    return [one.tokens for one in mine] != [one.tokens for one in theirs]
-
-
 def _rows(specimen: Specimen) -> list[list[int]]:
     """The specimen's sentences without padding."""
     return [row[keep].tolist() for row, keep in zip(specimen.source, specimen.mask, strict=True)]
-
-
-def _distance(actual: Array, reference: Array) -> float:
-    """The largest difference, in units of the largest entry if that is above 1."""
-    scale = max(1.0, float(np.abs(reference).max()))
-    return float(np.abs(actual - reference).max()) / scale

@@ -6,21 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.explain.attention_map import Kind, SentenceMaps, Stack, attention_name, with_written_rows
+from dikkat.explain.attention_map import SentenceMaps, attention_name
 from dikkat.explain.explorer.document import MapKind, Page, assemble
 from dikkat.explain.head_analysis.head_stats import HeadStats, HeadStatsCollector
 from dikkat.explain.head_analysis.importance import HeadName
 from dikkat.explain.notebook import PAGE_KINDS, by_layer, page_sentence
-from dikkat.explain.plots import write_film
 from dikkat.nn.recorder import MapName
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.map_history import MapHistory
-from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.errors import msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.localization import language, localized
 from dikkat_runtime.text.tokenizer import Tokenizer
 
-FILMS = (".gif", ".apng")
 Labels = Sequence[Callable[[Sequence[int]], list[str]]]
 
 
@@ -74,11 +72,6 @@ class OverTraining:
         """Write the page. Raises `DiskError` or `CannotCreateError`."""
         write_atomically(out, self.page().encode("utf-8", "replace"))
 
-    @property
-    def attentions(self) -> set[tuple[str, str]]:
-        """Return stack and kind of each attention that was kept."""
-        return {(head.stack, head.kind) for head in self.stats[-1]}
-
     def _over_looks(self, value: Callable[[HeadStats], Any]) -> dict[MapKind, list[list[list[Any]]]]:
         """A value of each look, by kind of map, layer and head."""
         table: dict[MapKind, list[list[list[Any]]]] = {}
@@ -110,23 +103,3 @@ class OverTraining:
             )
             drawn = localized(msg("{role} since update {update:,}", targets[last.target], updates[since]))
             yield f"{name:<44}  {entropies}  {drawn}"
-
-    def film(self, path: Path, stack: Stack, kind: Kind, layer: int | None, number: int) -> None:
-        """Draw the heads of one layer of one sentence as a film with one frame a look, and write it."""
-        if not 0 <= number < len(self.history.pairs):
-            raise UsageError(
-                "--number {number}: the run keeps {count} sentences; choose one of them",
-                number + 1,
-                len(self.history.pairs),
-            )
-        frames = []
-        for look, update in enumerate(self.history.updates):
-            maps = self.sentence(number, look)
-            chosen = max(one.layer for one in maps.select(stack, kind)) if layer is None else layer
-            frames.append(
-                (
-                    localized(msg("update {update:,}", update)),
-                    list(map(with_written_rows, maps.select(stack, kind, chosen))),
-                )
-            )
-        write_film(frames, path)

@@ -93,7 +93,7 @@ def _parts(parts: Any, answer: str) -> Step:
     return Step(
         msg("What each part adds to the logit of “{token}”", answer),
         (msg("Direct logit attribution; the scale of the final norm is that of the whole."),),
-        Table(columns, rows, shaded=True),
+        Table(columns, rows),
         (total.fill(parts.embedding, parts.rest, parts.logit),),
     )
 
@@ -124,6 +124,4 @@ def _patched(
         "“{answer}” as much as after this text; 0.00: it goes on towards “{other}”."
     )
     heading = msg("Where the difference is kept: activation patching")
-    return Step(
-        heading, (text.fill(named(answer), named(instead)),), Table(columns, rows, shaded=True)
-    ), effects.tolist()
+    return Step(heading, (text.fill(named(answer), named(instead)),), Table(columns, rows)), effects.tolist()
