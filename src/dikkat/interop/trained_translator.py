@@ -170,18 +170,40 @@ class TrainedTranslator:
         return logits[0]
 
 
-def refuse_settings(run: Path, toolkit: str, wanted: Mapping[str, tuple[object, object]]) -> None:
-    """Raise `UsageError` naming the settings that `toolkit` lacks and those to train with; (actual, only) by name.
+def plain_attention(model: ModelConfig) -> dict[str, object]:
+    """Return what the settings of attention and embeddings must be for toolkits that compute the usual ones alone."""
+    return {
+        "positions_in_every_layer": False,
+        "num_kv_heads": (None, model.num_heads),
+        "head_dim": (None, model.model_dim // model.num_heads),
+        "score": "scaled_dot",
+        "inverse_temperature": None,
+        "selection": "soft",
+        "attention_window": None,
+        "embedding_norm": False,
+    }
 
-    An `only` that is a tuple lists the values that the toolkit computes.
+
+def refuse_settings(
+    translator: TrainedTranslator,
+    toolkit: str,
+    only: Mapping[str, object],
+    others: Mapping[str, tuple[object, object]] | None = None,
+) -> None:
+    """Raise `UsageError` naming the settings that `toolkit` lacks and those to train with.
+
+    `only` says what each setting of the model must be, where a tuple lists the values that the toolkit computes, and
+    `others` of settings elsewhere what they are and must be.
     """
-    allowed = {name: only if isinstance(only, tuple) else (only,) for name, (_, only) in wanted.items()}
+    wanted = {f"model.{name}": (getattr(translator.model, name), value) for name, value in only.items()}
+    wanted |= others or {}
+    allowed = {name: value if isinstance(value, tuple) else (value,) for name, (_, value) in wanted.items()}
     unfit = [name for name, (actual, _) in wanted.items() if actual not in allowed[name]]
     if unfit:
         has = ", ".join(f"{name} = {_shown(wanted[name][0])}" for name in unfit)
         flags = " ".join(f"--set {name}={_shown(allowed[name][0])}" for name in unfit)
-        raise UsageError(
-            "{run}: {toolkit} does not compute a model with {feature}; train one with {flags}", run, toolkit, has, flags
+        raise UsageError("{run}: {toolkit} does not compute a model with {feature}; train one with {flags}").fill(
+            translator.run, toolkit, has, flags
         )
 
 

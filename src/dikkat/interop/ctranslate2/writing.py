@@ -20,9 +20,9 @@ from dikkat.interop.ctranslate2.reading import read_ctranslate2
 from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES, VMAP, vmap_file
 from dikkat.interop.exported_texts import template
 from dikkat.interop.parity import whole_folder
-from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
+from dikkat.interop.text_parity import write_files
+from dikkat.interop.trained_translator import TrainedTranslator, plain_attention, refuse_settings
 from dikkat_runtime.engine.shortlist import Shortlist
-from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.text.casing import has_dotted_i
 
@@ -96,10 +96,8 @@ def export_ctranslate2(run: Path, out: Path, precision: Precision) -> Checked:
         listed = _listed(translator)
         if listed is not None:
             files[VMAP] = listed
-        for name, content in files.items():
-            write_atomically(draft / name, content)
         text = readme(translator, out.resolve().name, has_vmap=VMAP in files)
-        write_atomically(draft / "README.md", text.encode())
+        write_files(draft, {**files, "README.md": text})
         checked = check_export(translator, read_ctranslate2(draft), draft, precision)
         if VMAP in files:
             check_vmap(translator, draft, precision)
@@ -133,19 +131,11 @@ def _finds_prefix(shortlist: Shortlist, prefix: int | None) -> bool:
 def opened(run: Path) -> TrainedTranslator:
     """Return the translator of a run. Raises `UsageError` naming the settings that CTranslate2 does not compute."""
     translator = TrainedTranslator.open(run)
-    model = translator.model
-    wanted: dict[str, tuple[object, object]] = {
-        "model.activation": (model.activation, (*ACTIVATIONS, *GATED)),
-        "model.positions": (model.positions, ABSOLUTE_POSITIONS),
-        "model.score": (model.score, "scaled_dot"),
-        "model.inverse_temperature": (model.inverse_temperature, None),
-        "model.selection": (model.selection, "soft"),
-        "model.attention_window": (model.attention_window, None),
-        "model.num_kv_heads": (model.num_kv_heads, (None, model.num_heads)),
-        "model.head_dim": (model.head_dim, (None, model.model_dim // model.num_heads)),
-        "model.embedding_norm": (model.embedding_norm, False),
-        "model.decoder_memory": (model.decoder_memory, "attention"),
-        "model.positions_in_every_layer": (model.positions_in_every_layer, False),
+    wanted = {
+        "activation": (*ACTIVATIONS, *GATED),
+        "positions": ABSOLUTE_POSITIONS,
+        **plain_attention(translator.model),
+        "decoder_memory": "attention",
     }
-    refuse_settings(run, "CTranslate2", wanted)
+    refuse_settings(translator, "CTranslate2", wanted)
     return translator
