@@ -26,6 +26,12 @@ def template(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
+def chosen_lines(name: str, reasons: Mapping[str, object], **fields: object) -> list[str]:
+    """Return the lines of a template, each after a reason and a colon, whose reason is true, with their fields."""
+    lines = (line.partition(": ") for line in template(name).splitlines())
+    return [text.format(**fields) for reason, _, text in lines if reasons.get(reason)]
+
+
 # Write a tokenizer as Hugging Face's fast tokenizers and transformers.js read it.
 
 MAX_LENGTH = 512

@@ -82,7 +82,7 @@ def check_parity(
         expected = exact.logits(source, target)
         computed = (translator.logits(source, target), logits(source, target))
         differences.append([float((values - expected)[:, min(EOS_ID, UNK_ID) :].abs().max()) for values in computed])
-    largest = largest_difference(translator.run, program, msg("logits"), differences, MAX_DIFFERENCE)
+    largest = largest_difference(translator.run, program, msg("logits that differ"), differences, MAX_DIFFERENCE)
     for text, own, other in zip(texts, ours, write(texts), strict=True):
         if own != other.strip():
             raise DataError(
@@ -104,7 +104,7 @@ def largest_difference(
     # a NaN is too large
     if not largest <= most:
         raise DataError(
-            "{run}: {program} computes {what} that differ by {difference:.2g}, more than {limit:.2g}; nothing "
+            "{run}: {program} computes {what} by {difference:.2g}, more than {limit:.2g}; nothing "
             "was written"
         ).fill(run, program, what, largest, most)
     return float(largest)
@@ -226,7 +226,7 @@ def check_folder(
     for source, target, maps in computed:
         expected = _maps(exact, source, target)
         differences.append([float((one - expected).abs().max()) for one in (_maps(translator, source, target), maps)])
-    what = msg("weights of cross-attention")
+    what = msg("cross-attention that differs")
     return FolderParity(parity, largest_difference(translator.run, program.program, what, differences, MAX_ATTENTION))
 
 

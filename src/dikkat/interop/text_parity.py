@@ -86,7 +86,7 @@ def check_classifier(
             raise DataError("{run}: {program} labels {text} as {labels}, not {expected}; nothing was written").fill(
                 trained.run, program.program, repr(text), _labels(trained, theirs), _labels(trained, own)
             )
-    largest = largest_difference(trained.run, program.program, msg("logits"), differences, MAX_DIFFERENCE)
+    largest = largest_difference(trained.run, program.program, msg("logits that differ"), differences, MAX_DIFFERENCE)
     report = msg("{count} texts by {program}: the same label, logits within {difference}").fill(
         len(texts), program.program, shown_difference(largest)
     )
@@ -95,7 +95,7 @@ def check_classifier(
     for row, theirs in zip(rows, program.pooling_weights(rows), strict=True):
         expected, own = exact.pooling_weights(row), trained.pooling_weights(row)
         pooled.append([float((one - expected).abs().max()) for one in (own, theirs)])
-    what = msg("weights of pooling")
+    what = msg("weights of pooling that differ")
     largest = largest_difference(trained.run, program.program, what, pooled, MAX_POOLING)
     return msg("{report}, weights of pooling within {difference}", report, shown_difference(largest))
 
@@ -132,7 +132,7 @@ def check_language_model(
             expected, own = (one.logits(prompt, ids)[:length, entries] for one in (exact, trained))
             theirs = theirs[:length, entries]
             differences.append([float((one - expected).abs().max()) for one in (own, theirs)])
-    largest = largest_difference(trained.run, program.program, msg("logits"), differences, MAX_DIFFERENCE)
+    largest = largest_difference(trained.run, program.program, msg("logits that differ"), differences, MAX_DIFFERENCE)
     return msg("{count} prompts by {program}: the same text by greedy search, logits within {difference}").fill(
         len(texts), program.program, shown_difference(largest)
     )
