@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from torch import Size, Tensor, nn
 
 from dikkat.config import DataConfig, DecodingConfig, ModelConfig, RunConfig, TokenizerConfig, first_complaint
+from dikkat.interop.checkpoint_folder import require_finite
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.models.factory import Factory, check_dimensions
 from dikkat.models.key_table import Row, to_ours, to_theirs
@@ -170,8 +171,8 @@ def our_weights(
     shapes = our_shapes(model, Factory.encoder_decoder, settings)
     ours = to_ours(rows, theirs, shapes, str(weights), settings.name)
     for name, tensor in ours.items():
-        if not tensor.is_meta and not torch.isfinite(tensor).all():
-            raise DataError("{path}: the weight {name} holds numbers that are not finite", weights, name)
+        if not tensor.is_meta:
+            require_finite(tensor, weights, name)
     return ours
 
 

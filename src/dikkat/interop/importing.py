@@ -183,7 +183,9 @@ def read_family(
     else:
         values |= {"decoder_layers": values["encoder_layers"], "output_bias": True}
         values["output_transform"] = head_activation(theirs, head)
-        keys = {**keys, **_stack_of_writing(keys)}
+        # the stack of a language model is called decoder
+        stack = {name: at for name, at in keys.items() if name.startswith("encoder.")}
+        keys = {**keys, **{f"decoder{name.removeprefix('encoder')}": at for name, at in stack.items()}}
         section = {"objective": "masked"}
     if head is not None:
         keys = fold_segments(keys, values)
@@ -260,11 +262,6 @@ def _encoder_section(folder: Path, theirs: ForeignSettings, checkpoint: Checkpoi
     pooler = any(name.startswith("pooler.") for name in checkpoint.weights)
     segments = theirs.number("type_vocab_size", 2) if _SEGMENTS in checkpoint.weights else 1
     return {"segments": segments, "pooler": pooler, **encoder_settings_of(folder)}
-
-
-def _stack_of_writing(keys: Keys) -> Keys:
-    """Return the keys of a stack called decoder, as a language model's is, from those of an encoder."""
-    return {f"decoder{name.removeprefix('encoder')}": at for name, at in keys.items() if name.startswith("encoder.")}
 
 
 def _leave_out_pooler(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[str, ...]:

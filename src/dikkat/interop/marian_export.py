@@ -17,6 +17,7 @@ from torch import Tensor
 
 from dikkat.config import ModelConfig
 from dikkat.interop import marian
+from dikkat.interop.exported_texts import require_same_ids
 from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET, ForeignTranslator
 from dikkat.interop.marian import read_marian
 from dikkat.interop.marian_npz import OPTIONS
@@ -173,11 +174,8 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
     with tempfile.TemporaryDirectory(prefix="dikkat-marian-") as name:
         foreign.write(Path(name) / "run", folder, _READER)
         again = TrainedTranslator.open(Path(name) / "run")
-    for text in texts:
-        if again.tokenizers[0].encode(text) != translator.tokenizers[0].encode(text):
-            raise DataError("{run}: the exported tokenizer splits {text} differently; nothing was written").fill(
-                translator.run, repr(text)
-            )
+    ours, theirs = (one.tokenizers[0].encode_batch(texts) for one in (translator, again))
+    require_same_ids(translator.run, texts, ours, theirs)
     return check_parity(
         translator,
         _READER,

@@ -104,8 +104,7 @@ def largest_difference(
     # a NaN is too large
     if not largest <= most:
         raise DataError(
-            "{run}: {program} computes {what} by {difference:.2g}, more than {limit:.2g}; nothing "
-            "was written"
+            "{run}: {program} computes {what} by {difference:.2g}, more than {limit:.2g}; nothing was written"
         ).fill(run, program, what, largest, most)
     return float(largest)
 
