@@ -21,11 +21,16 @@ from dikkat.interop.parity import (
 from dikkat.interop.trained_network import exported_kind
 from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
 from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.tasks.batches import length_batches
 
 MAX_POOLING = 1e-5
 """Largest difference of a weight of pooling."""
+_ROWS, _TOKENS = 32, 8192
+"""Texts of a batch, and tokens, padding included."""
 _PROMPTS = 16
 """Prompts of a batch, whose logits are in memory together."""
 
@@ -37,8 +42,19 @@ class ClassifyingProgram(ABC):
     """Its name and version."""
 
     @abstractmethod
+    def computed(self, name: str, ids: Array, mask: Array) -> Array:
+        """Return the output `name` for a batch of ids (B, S) and their mask."""
+
     def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Return what the output `name` holds of each row of ids; weights of pooling may have padding after them."""
+        """Return what the output `name` holds of each row of ids, computed in batches of like length.
+
+        Weights of pooling may have padding after them.
+        """
+        answers: dict[int, Tensor] = {}
+        for batch in length_batches([len(row) for row in rows], _ROWS, _TOKENS):
+            values = self.computed(name, *padded([rows[number] for number in batch]))
+            answers |= {number: torch.from_numpy(row) for number, row in zip(batch, values, strict=True)}
+        return [answers[number] for number in range(len(rows))]
 
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return the logits (B, C) of rows of ids, the begin mark included, divided by the temperature."""

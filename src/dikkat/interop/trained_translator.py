@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
-from dikkat.config import ModelConfig, first_complaint
-from dikkat.interop.foreign_translator import Languages, language_code
+from dikkat.config import ModelConfig
+from dikkat.interop.foreign_translator import Languages, checked_settings, language_code
 from dikkat.interop.trained_network import sample_texts, trained_network
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import Factory, check_dimensions
@@ -19,7 +18,7 @@ from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.engine.shortlist import NAMED, SHORTLIST, Shortlist, read_shortlist
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
@@ -60,10 +59,7 @@ class TrainedTranslator:
         """
         settings = read_config(run, "translator")
         where = run / "config.json"
-        try:
-            model = ModelConfig.model_validate(section(settings, "model", run))
-        except ValidationError as error:
-            raise DataError("{name}: {fact}", where, first_complaint(error)) from None
+        model: ModelConfig = checked_settings(ModelConfig, section(settings, "model", run), where)
         check_dimensions(model)
         if model.beyond_common:
             raise UsageError("{run}: {name} is a setting of imported models, which this format does not support").fill(
