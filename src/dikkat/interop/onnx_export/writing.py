@@ -1,6 +1,6 @@
 """Write the model of a run as graphs of ONNX, compared with the run before they take their name."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,7 +103,11 @@ def export_onnx(run: Path, out: Path, count: int = SENTENCES) -> str:
     """
     if find_spec("onnx") is None or find_spec("onnxruntime") is None:
         raise UsageError("--to onnx needs onnx and onnxruntime: pip install 'dikkat[onnx]'")
-    writers = {"translator": _write_translator, "classifier": _write_classifier, "lm": _write_language_model}
+    writers: dict[str, Callable[[Any, Path, str], Any]] = {
+        "translator": _write_translator,
+        "classifier": _write_classifier,
+        "lm": _write_language_model,
+    }
     return export_checked(run, out, "onnx", writers, count)
 
 
@@ -165,4 +169,4 @@ def _check_size(run: Path, network: nn.Module) -> None:
 
 def _write(draft: Path, graphs: "Mapping[str, ModelProto]", files: Mapping[str, Any]) -> None:
     (draft / "onnx").mkdir()
-    write_files(draft, {name: graph.SerializeToString() for name, graph in graphs.items()} | files)
+    write_files(draft, {**{name: graph.SerializeToString() for name, graph in graphs.items()}, **files})
