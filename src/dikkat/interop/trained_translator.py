@@ -191,8 +191,8 @@ def refuse_settings(
     `only` says what each setting of the model must be, where a tuple lists the values that the toolkit computes, and
     `others` of settings elsewhere what they are and must be.
     """
-    wanted = {f"model.{name}": (getattr(translator.model, name), value) for name, value in only.items()}
-    wanted |= others or {}
+    wanted = {**(others or {})}
+    wanted |= {f"model.{name}": (getattr(translator.model, name), value) for name, value in only.items()}
     allowed = {name: value if isinstance(value, tuple) else (value,) for name, (_, value) in wanted.items()}
     unfit = [name for name, (actual, _) in wanted.items() if actual not in allowed[name]]
     if unfit:
