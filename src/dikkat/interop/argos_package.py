@@ -18,10 +18,10 @@ from dikkat.interop.guarded_zip import Parts, unpacked
 from dikkat.interop.paths import require_nothing_at
 from dikkat.interop.sentencepiece_file import entries_of, pieces_of, sentencepiece_file, with_named
 from dikkat.interop.trained_translator import TrainedTranslator
-from dikkat_runtime.errors import DataError, DikkatError, UsageError, msg
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import make_folder, write_atomically, write_errors
 from dikkat_runtime.server.languages import language_name
-from dikkat_runtime.text.foreign_json import require_regular, shown
+from dikkat_runtime.text.foreign_json import shown
 
 SUFFIX = ".argosmodel"
 METADATA, MODEL, PIECES, BPE = "metadata.json", "model", "sentencepiece.model", "bpe.model"
@@ -43,13 +43,8 @@ def read_argos(path: Path) -> ForeignTranslator:
     """
     if path.is_dir():
         return _translator(path)
-    require_regular(path)
     with opened_package(path) as folder:
-        try:
-            return _translator(folder)
-        except DikkatError as error:
-            # the folder is gone when this is read
-            raise type(error)(error.args[0].replaced(str(folder), str(path))) from None
+        return _translator(folder)
 
 
 def _translator(folder: Path) -> ForeignTranslator:

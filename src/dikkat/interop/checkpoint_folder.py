@@ -93,10 +93,7 @@ class Checkpoint:
             with safe_open(path, framework="pt") as file:
                 for name, (_, full) in ((name, at) for name, at in self.stored.items() if at[0] == path):
                     weights[name] = file.get_tensor(full)
-                    if not torch.isfinite(weights[name]).all():
-                        raise DataError(
-                            "{path}: the weight {name} holds numbers that are not finite", path, shown(full)
-                        )
+                    require_finite(weights[name], path, full)
         return replace(self, weights=weights)
 
 
@@ -176,6 +173,12 @@ def _without_numbers(path: Path, name: str, tensor_slice: Any) -> Tensor:
             "{path}: the weight {name} is of the type {kind}, which is not read", path, shown(name), shown(str(kind))
         )
     return torch.empty(tensor_slice.get_shape(), dtype=_TYPES[kind], device="meta")
+
+
+def require_finite(tensor: Tensor, path: Path, name: str) -> None:
+    """Raise `DataError` for a weight of a file that holds an infinite number or none."""
+    if not torch.isfinite(tensor).all():
+        raise DataError("{path}: the weight {name} holds numbers that are not finite", path, shown(name))
 
 
 def same(one: Tensor, other: Tensor) -> bool:

@@ -26,6 +26,12 @@ def template(name: str) -> str:
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
+def chosen_lines(name: str, reasons: Mapping[str, object], **fields: object) -> list[str]:
+    """Return the lines of a template, each after a reason and a colon, whose reason is true, with their fields."""
+    lines = (line.partition(": ") for line in template(name).splitlines())
+    return [text.format(**fields) for reason, _, text in lines if reasons.get(reason)]
+
+
 # Write a tokenizer as Hugging Face's fast tokenizers and transformers.js read it.
 
 MAX_LENGTH = 512
@@ -128,8 +134,16 @@ def check_tokenizer(
     """
     theirs = tokenizers.Tokenizer.from_file(str(file))
     theirs.encode_special_tokens = True
-    for text, ids in zip(texts, wanted, strict=True):
-        if theirs.encode(dotted_lower(text) if dotted else text, add_special_tokens=framed).ids != list(ids):
+    read = [dotted_lower(text) if dotted else text for text in texts]
+    require_same_ids(run, texts, wanted, [one.ids for one in theirs.encode_batch(read, add_special_tokens=framed)])
+
+
+def require_same_ids(
+    run: Path, texts: Sequence[str], wanted: Sequence[Sequence[int]], ids: Sequence[Sequence[int]]
+) -> None:
+    """Raise `DataError` naming the first of the `texts` whose `ids` are not those `wanted`."""
+    for text, own, other in zip(texts, wanted, ids, strict=True):
+        if list(own) != list(other):
             raise DataError(
                 "{run}: the exported tokenizer splits {text} differently; nothing was written", run, repr(text)
             )

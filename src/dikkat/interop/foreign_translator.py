@@ -4,13 +4,14 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from pydantic import ValidationError
 from torch import Size, Tensor, nn
 
 from dikkat.config import DataConfig, DecodingConfig, ModelConfig, RunConfig, TokenizerConfig, first_complaint
+from dikkat.interop.checkpoint_folder import require_finite
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.models.factory import Factory, check_dimensions
 from dikkat.models.key_table import Row, to_ours, to_theirs
@@ -138,20 +139,30 @@ class ForeignTranslator:
 
     def _card(self, name: str, source: Path, command: str) -> str:
         left_out = msg("\nLeft out: {names}.\n", ", ".join(self.left_out)) if self.left_out else ""
-        return (
-            f"# {name}\n\nA translator of {self.parameters:,} parameters, imported from `{source}`"
-            f" ({self.toolkit}) and not trained here. Its data, scores and licence are those of the source.\n"
-            f"{left_out}\n```\n{command}\n```\n"
-        )
+        return imported_card(name, "translator", self.parameters, f"`{source}` ({self.toolkit})", left_out, command)
+
+
+def checked_settings(kind: Any, values: Mapping[str, object], path: Path) -> Any:
+    """Return the settings of a `kind`. Raises `DataError` naming the file `path` where they are none."""
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        raise DataError("{name}: {fact}", path, first_complaint(error)) from None
+
+
+def imported_card(name: str, kind: str, parameters: int, source: str, left_out: str, command: str) -> str:
+    """Return the card of a run that was imported."""
+    return (
+        f"# {name}\n\nA {kind} of {parameters:,} parameters, imported from {source} and not trained here."
+        f" Its data, scores and licence are those of the source.\n{left_out}\n```\n{command}\n```\n"
+    )
 
 
 def translator_config(values: Mapping[str, object], where: Path) -> ModelConfig:
     """Return the settings of our model from those read in the file `where`. Raises `DataError` for what cannot be."""
+    model: ModelConfig = checked_settings(ModelConfig, values, where)
     try:
-        model = ModelConfig.model_validate(values)
         check_dimensions(model)
-    except ValidationError as error:
-        raise DataError("{name}: {fact}", where, first_complaint(error)) from None
     except UsageError as error:
         raise DataError("{name}: {fact}", where, error) from None
     return model
@@ -170,8 +181,8 @@ def our_weights(
     shapes = our_shapes(model, Factory.encoder_decoder, settings)
     ours = to_ours(rows, theirs, shapes, str(weights), settings.name)
     for name, tensor in ours.items():
-        if not tensor.is_meta and not torch.isfinite(tensor).all():
-            raise DataError("{path}: the weight {name} holds numbers that are not finite", weights, name)
+        if not tensor.is_meta:
+            require_finite(tensor, weights, name)
     return ours
 
 

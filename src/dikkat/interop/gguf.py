@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings
+from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, require_finite
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.text.foreign_json import require_regular, shown
@@ -219,8 +219,7 @@ class GgufCheckpoint(Checkpoint):
                 # (N * K, D) -> (N, K / 2, 2, D) -> (N, 2, K / 2, D)
                 pairs = tensor.view(heads, len(tensor) // heads // 2, 2, *tensor.shape[1:])
                 tensor = pairs.transpose(1, 2).reshape(tensor.shape)
-            if not torch.isfinite(tensor).all():
-                raise DataError("{path}: the weight {name} holds numbers that are not finite", self.path, shown(own))
+            require_finite(tensor, self.path, own)
             weights[name] = tensor
         return replace(self, weights=weights)
 

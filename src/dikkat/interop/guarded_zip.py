@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from dikkat_runtime.errors import DataError, DikkatError
 from dikkat_runtime.files import write_errors
-from dikkat_runtime.text.foreign_json import shown
+from dikkat_runtime.text.foreign_json import require_regular, shown
 
 Parts = tuple[str, ...]
 Choose = Callable[[list[Parts]], dict[Parts, Parts]]
@@ -25,8 +25,10 @@ _CHUNK = 1 << 20
 def unpacked(path: Path, choose: Choose) -> Iterator[Path]:
     """Yield a folder with the files of a package that are read, which is removed afterwards.
 
-    Raises `DataError` for a damaged zip, or one that names files elsewhere or unpacks to many times its size.
+    Raises `DataError` for a damaged zip, or one that names files elsewhere or unpacks to many times its size. Errors of
+    dikkat about the folder name the package instead.
     """
+    require_regular(path)
     with tempfile.TemporaryDirectory(prefix="dikkat-import-") as name:
         folder = Path(name)
         try:
@@ -39,7 +41,11 @@ def unpacked(path: Path, choose: Choose) -> Iterator[Path]:
         # zipfile raises whatever a damaged header leads to
         except Exception as error:
             raise DataError("{path}: not a readable zip ({error})", path, shown(str(error))) from None
-        yield folder
+        try:
+            yield folder
+        except DikkatError as error:
+            # the folder is gone when this is read
+            raise type(error)(error.args[0].replaced(str(folder), str(path))) from None
 
 
 def _checked(path: Path, archive: zipfile.ZipFile) -> dict[Parts, zipfile.ZipInfo]:

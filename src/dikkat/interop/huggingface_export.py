@@ -24,7 +24,8 @@ from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET, our_
 from dikkat.interop.parity import SAMPLES, Parity, check_parity, whole_folder
 from dikkat.interop.piece_vocabulary import NEVER, VocabularyOrder
 from dikkat.interop.sentencepiece_file import END, UNKNOWN, entries_of, pieces_of, sentencepiece_file
-from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
+from dikkat.interop.text_parity import write_files
+from dikkat.interop.trained_translator import TrainedTranslator, plain_attention, refuse_settings
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import to_theirs
 from dikkat_runtime.engine.options import BeamOptions
@@ -93,8 +94,8 @@ def export_huggingface(translator: TrainedTranslator, out: Path, count: int = SA
         weights = their_weights(translator, order)
         save_file(weights, folder / WEIGHTS, {"format": "pt"})
         size = weights[FINAL_BIAS].shape[1]
-        _write_json(folder / "config.json", _config(translator.model, size, ids))
-        _write_json(folder / "generation_config.json", _generation(translator, ids))
+        config = _config(translator.model, size, ids)
+        write_files(folder, {"config.json": config, "generation_config.json": _generation(translator, ids)})
         texts = translator.samples(count)
         if find_spec("transformers") is None or (translator.has_pieces and find_spec("sentencepiece") is None):
             return _read_back(translator, weights, folder)
@@ -130,38 +131,29 @@ def their_weights(translator: TrainedTranslator, order: VocabularyOrder | None) 
 
 
 def _check(translator: TrainedTranslator) -> None:
-    model, run = translator.model, translator.run
-    heads, width = model.num_heads, model.model_dim // model.num_heads
     refuse_settings(
-        run,
+        translator,
         "MarianMT",
         {
-            "model.norm": (model.norm, "layer"),
-            "model.norm_placement": (model.norm_placement, "post"),
-            "model.norm_eps": (model.norm_eps, 1e-5),
-            "model.positions": (model.positions, "sinusoidal_halves"),
-            "model.positions_in_every_layer": (model.positions_in_every_layer, False),
-            "model.activation": (model.activation, tuple(_ACTIVATIONS)),
-            "model.num_kv_heads": (model.num_kv_heads or heads, heads),
-            "model.head_dim": (model.head_dim or width, width),
-            "model.score": (model.score, "scaled_dot"),
-            "model.inverse_temperature": (model.inverse_temperature, None),
-            "model.selection": (model.selection, "soft"),
-            "model.attention_window": (model.attention_window, None),
-            "model.embedding_norm": (model.embedding_norm, False),
-            "model.add_source_eos": (model.add_source_eos, True),
-            "model.target_prefix": (model.target_prefix, None),
-            "model.decoder_memory": (model.decoder_memory, "attention"),
-            "model.tie_embeddings": (model.tie_embeddings, True),
-            **({} if translator.has_pieces else {"data.vocabularies": (translator.vocabularies, "joint")}),
+            "norm": "layer",
+            "norm_placement": "post",
+            "norm_eps": 1e-5,
+            "positions": "sinusoidal_halves",
+            "activation": tuple(_ACTIVATIONS),
+            **plain_attention(translator.model),
+            "add_source_eos": True,
+            "target_prefix": None,
+            "decoder_memory": "attention",
+            "tie_embeddings": True,
         },
+        {} if translator.has_pieces else {"data.vocabularies": (translator.vocabularies, "joint")},
     )
     lowercases = any('"Lowercase"' in json.dumps(one["normalizer"]) for one in translator.tokenizer_settings)
     if lowercases and any(map(has_dotted_i, (translator.languages.source, translator.languages.target))):
         raise UsageError(
             "{run}: the tokenizers of Hugging Face lower-case Turkish and Azeri differently; train a model with "
             "--set tokenizer.lowercase=false"
-        ).fill(run)
+        ).fill(translator.run)
 
 
 def _order(translator: TrainedTranslator) -> VocabularyOrder:
@@ -183,29 +175,26 @@ def _write_pieces(translator: TrainedTranslator, folder: Path) -> dict[str, int]
         numbers = {entry: number for number, entry in enumerate(entries)}
         if len(numbers) < len(entries):
             raise DataError("{run}: an entry occurs twice in {name}; nothing was written", translator.run, name)
-        _write_json(folder / name, numbers)
+        write_files(folder, {name: numbers})
     languages = translator.languages
-    _write_json(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": "MarianTokenizer",
-            "source_lang": languages.source or None,
-            "target_lang": languages.target or None,
-            "separate_vocabs": separate,
-            "model_max_length": MAX_LENGTH,
-            "eos_token": END,
-            "unk_token": UNKNOWN,
-            "pad_token": PADDING,
-            "clean_up_tokenization_spaces": False,
-        },
-    )
+    config = {
+        "tokenizer_class": "MarianTokenizer",
+        "source_lang": languages.source or None,
+        "target_lang": languages.target or None,
+        "separate_vocabs": separate,
+        "model_max_length": MAX_LENGTH,
+        "eos_token": END,
+        "unk_token": UNKNOWN,
+        "pad_token": PADDING,
+        "clean_up_tokenization_spaces": False,
+    }
+    write_files(folder, {"tokenizer_config.json": config})
     return {"pad_token_id": size + 2, "eos_token_id": 0, "decoder_start_token_id": size + 2}
 
 
 def _write_tokenizer(translator: TrainedTranslator, folder: Path) -> dict[str, int]:
     """Write the tokenizer as it is, which puts an end mark after a text; return the ids of the special entries."""
-    for name, content in fast_tokenizer_files(translator.tokenizer_settings[0], MAX_LENGTH).items():
-        _write_json(folder / name, content)
+    write_files(folder, fast_tokenizer_files(translator.tokenizer_settings[0], MAX_LENGTH))
     return {"pad_token_id": PAD_ID, "eos_token_id": EOS_ID, "decoder_start_token_id": BOS_ID}
 
 
@@ -263,7 +252,3 @@ def _read_back(translator: TrainedTranslator, weights: Mapping[str, Tensor], fol
             )
     program = msg("every weight by dikkat's own reader, since transformers and sentencepiece are not installed")
     return Parity(program, 0, 0.0)
-
-
-def _write_json(path: Path, content: Mapping[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

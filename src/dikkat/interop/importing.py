@@ -5,17 +5,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
 from torch import Tensor, nn
 
-from dikkat.config import ClassifierConfig, DataConfig, EncoderConfig, LanguageModelConfig, ModelConfig, first_complaint
+from dikkat.config import ClassifierConfig, DataConfig, EncoderConfig, LanguageModelConfig, ModelConfig
 from dikkat.interop import scratch_gpt
 from dikkat.interop.argos_package import is_argos, read_argos
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
 from dikkat.interop.family import Family, Head, Keys, family_of, table
 from dikkat.interop.family_settings import classifier_section, fold_segments, head_activation, labels_of
-from dikkat.interop.foreign_translator import ForeignTranslator, our_shapes
+from dikkat.interop.foreign_translator import ForeignTranslator, checked_settings, imported_card, our_shapes
 from dikkat.interop.gguf import SUFFIX, GgufCheckpoint, GgufFile, gguf_checkpoint, gguf_settings, gguf_tokenizer
 from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.opus import is_opus, read_opus
@@ -183,7 +182,9 @@ def read_family(
     else:
         values |= {"decoder_layers": values["encoder_layers"], "output_bias": True}
         values["output_transform"] = head_activation(theirs, head)
-        keys = {**keys, **_stack_of_writing(keys)}
+        # the stack of a language model is called decoder
+        stack = {name: at for name, at in keys.items() if name.startswith("encoder.")}
+        keys = {**keys, **{f"decoder{name.removeprefix('encoder')}": at for name, at in stack.items()}}
         section = {"objective": "masked"}
     if head is not None:
         keys = fold_segments(keys, values)
@@ -262,11 +263,6 @@ def _encoder_section(folder: Path, theirs: ForeignSettings, checkpoint: Checkpoi
     return {"segments": segments, "pooler": pooler, **encoder_settings_of(folder)}
 
 
-def _stack_of_writing(keys: Keys) -> Keys:
-    """Return the keys of a stack called decoder, as a language model's is, from those of an encoder."""
-    return {f"decoder{name.removeprefix('encoder')}": at for name, at in keys.items() if name.startswith("encoder.")}
-
-
 def _leave_out_pooler(checkpoint: Checkpoint, rows: Sequence[Row]) -> tuple[str, ...]:
     """Leave out the layer on the first position, where the head does not read it; return its names."""
     wanted = {name for row in rows for name in row.theirs}
@@ -303,19 +299,8 @@ def check_layout(layout: str) -> None:
         )
 
 
-def checked_settings(kind: Any, values: Mapping[str, object], path: Path) -> Any:
-    """Return the settings of a `kind`. Raises `DataError` naming the file `path` where they are none."""
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        raise DataError("{name}: {fact}", path, first_complaint(error)) from None
-
-
 def _card(imported: Imported, name: str, source: Path, command: str) -> str:
     kind = msg({"encoder": "sentence encoder", "classifier": "classifier", "lm": "language model"}[imported.task])
     heads = ", ".join(imported.left_out[:_MAX_NAMED]) + (", …" if len(imported.left_out) > _MAX_NAMED else "")
     left_out = msg("\nLeft out, since they are heads of other tasks: {heads}.\n", heads) if heads else ""
-    return (
-        f"# {name}\n\nA {kind} of {imported.parameters:,} parameters, imported from `{source}` and not trained here."
-        f" Its data, scores and licence are those of the source.\n{left_out}\n```\n{command}\n```\n"
-    )
+    return imported_card(name, kind, imported.parameters, f"`{source}`", left_out, command)

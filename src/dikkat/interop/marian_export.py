@@ -17,6 +17,7 @@ from torch import Tensor
 
 from dikkat.config import ModelConfig
 from dikkat.interop import marian
+from dikkat.interop.exported_texts import require_same_ids
 from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET, ForeignTranslator
 from dikkat.interop.marian import read_marian
 from dikkat.interop.marian_npz import OPTIONS
@@ -25,11 +26,11 @@ from dikkat.interop.marian_shortlist import binary_shortlist
 from dikkat.interop.parity import SAMPLES, Parity, check_parity, whole_folder
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat.interop.sentencepiece_file import pieces_of, sentencepiece_file
-from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
+from dikkat.interop.text_parity import write_files
+from dikkat.interop.trained_translator import TrainedTranslator, plain_attention, refuse_settings
 from dikkat.models.key_table import to_theirs
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
-from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS
 
@@ -48,8 +49,7 @@ def export_marian(translator: TrainedTranslator, out: Path, count: int = SAMPLES
     """
     _check(translator)
     with whole_folder(out) as folder:
-        for name, content in _files(translator).items():
-            write_atomically(folder / name, content)
+        write_files(folder, _files(translator))
         return _compared(translator, folder, count)
 
 
@@ -127,37 +127,31 @@ def _array(tensor: Tensor) -> NDArray[np.float32]:
 
 
 def _check(translator: TrainedTranslator) -> None:
-    model, run = translator.model, translator.run
     starts_from_zero = not translator.network.target_embedding.weight[BOS_ID].any()
     refuse_settings(
-        run,
+        translator,
         "Marian",
+        {
+            "norm": "layer",
+            "norm_placement": "post",
+            "norm_eps": NORM_EPS,
+            "positions": "sinusoidal_concatenated",
+            "activation": tuple(ACTIVATIONS.values()),
+            **plain_attention(translator.model),
+            "scale_embeddings": True,
+            "add_source_eos": True,
+            "target_prefix": None,
+        },
         {
             "tokenizer.kind": (_kind(translator), "unigram"),
             "model.start_from_zero": (bool(starts_from_zero), True),
-            "model.norm": (model.norm, "layer"),
-            "model.norm_placement": (model.norm_placement, "post"),
-            "model.norm_eps": (model.norm_eps, NORM_EPS),
-            "model.positions": (model.positions, "sinusoidal_concatenated"),
-            "model.positions_in_every_layer": (model.positions_in_every_layer, False),
-            "model.activation": (model.activation, tuple(ACTIVATIONS.values())),
-            "model.num_kv_heads": (model.num_kv_heads, (None, model.num_heads)),
-            "model.head_dim": (model.head_dim, (None, model.model_dim // model.num_heads)),
-            "model.score": (model.score, "scaled_dot"),
-            "model.inverse_temperature": (model.inverse_temperature, None),
-            "model.selection": (model.selection, "soft"),
-            "model.attention_window": (model.attention_window, None),
-            "model.scale_embeddings": (model.scale_embeddings, True),
-            "model.embedding_norm": (model.embedding_norm, False),
-            "model.add_source_eos": (model.add_source_eos, True),
-            "model.target_prefix": (model.target_prefix, None),
         },
     )
     if any(len(settings["added_tokens"]) > len(SPECIAL_TOKENS) for settings in translator.tokenizer_settings):
         raise UsageError(
             "{run}: its sources begin with the mark of a language, such as >>fra<<, which SentencePiece does not look "
             "up; export it with --to ctranslate2"
-        ).fill(run)
+        ).fill(translator.run)
 
 
 def _kind(translator: TrainedTranslator) -> str:
@@ -180,11 +174,8 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
     with tempfile.TemporaryDirectory(prefix="dikkat-marian-") as name:
         foreign.write(Path(name) / "run", folder, _READER)
         again = TrainedTranslator.open(Path(name) / "run")
-    for text in texts:
-        if again.tokenizers[0].encode(text) != translator.tokenizers[0].encode(text):
-            raise DataError("{run}: the exported tokenizer splits {text} differently; nothing was written").fill(
-                translator.run, repr(text)
-            )
+    ours, theirs = (one.tokenizers[0].encode_batch(texts) for one in (translator, again))
+    require_same_ids(translator.run, texts, ours, theirs)
     return check_parity(
         translator,
         _READER,

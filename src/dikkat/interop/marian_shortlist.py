@@ -30,7 +30,8 @@ def read_binary_shortlist(path: Path, orders: tuple[VocabularyOrder, ...]) -> Sh
     except (ValueError, struct.error) as error:
         raise DataError("{path}: not a readable shortlist of Marian ({error})", path, error) from None
     source, target = orders[0], orders[-1]
-    ours, unlisted = _our_ids(target), len(source.rows) - source.read_as_unknown
+    ours = np.array([target.our_ids.get(row, 0) for row in range(max(target.rows) + 1)])
+    unlisted = len(source.rows) - source.read_as_unknown
     if len(starts) != max(source.rows) + 2 or frequent > len(ours) or words.max(initial=0) >= len(ours):
         raise DataError("{path}: belongs to other vocabularies than those of the model", path)
     always = np.unique(np.append(ours[:frequent], EOS_ID))
@@ -94,12 +95,3 @@ def _checksum(content: bytes) -> int:
     for number in np.frombuffer(content[: len(content) // 8 * 8], "<u8").tolist():
         seed ^= (number + 0x9E3779B9 + (seed << 6) + (seed >> 2)) & mask
     return seed
-
-
-def _our_ids(target: VocabularyOrder) -> NDArray[np.int64]:
-    """Return our id of each of the target's."""
-    ours = np.zeros(max(target.rows) + 1, np.int64)
-    for own, row in reversed(list(enumerate(target.rows))):
-        if row >= 0:
-            ours[row] = own
-    return ours

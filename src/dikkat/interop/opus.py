@@ -6,8 +6,7 @@ from pathlib import Path
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.guarded_zip import Parts, unpacked
 from dikkat.interop.marian import read_marian
-from dikkat_runtime.errors import DataError, DikkatError
-from dikkat_runtime.text.foreign_json import require_regular
+from dikkat_runtime.errors import DataError
 
 SUFFIX = ".zip"
 _READ = (".npz", ".yml", ".spm")
@@ -24,13 +23,8 @@ def read_opus(path: Path) -> ForeignTranslator:
 
     Raises `MissingInputError`, or `DataError` for a damaged zip, a file outside it, or what dikkat does not compute.
     """
-    require_regular(path)
     with unpacked(path, lambda files: _chosen(path, files)) as folder:
-        try:
-            return replace(read_marian(folder), toolkit="OPUS-MT")
-        except DikkatError as error:
-            # the folder is gone when this is read
-            raise type(error)(error.args[0].replaced(str(folder), str(path))) from None
+        return replace(read_marian(folder), toolkit="OPUS-MT")
 
 
 def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:

@@ -82,12 +82,7 @@ def check_parity(
         expected = exact.logits(source, target)
         computed = (translator.logits(source, target), logits(source, target))
         differences.append([float((values - expected)[:, min(EOS_ID, UNK_ID) :].abs().max()) for values in computed])
-    largest, most = largest_difference(differences, MAX_DIFFERENCE)
-    if not largest <= most:
-        raise DataError(
-            "{run}: {program} computes logits that differ by {difference:.2g}, more than {limit:.2g}; nothing "
-            "was written"
-        ).fill(translator.run, program, largest, most)
+    largest = largest_difference(translator.run, program, msg("logits that differ"), differences, MAX_DIFFERENCE)
     for text, own, other in zip(texts, ours, write(texts), strict=True):
         if own != other.strip():
             raise DataError(
@@ -96,14 +91,22 @@ def check_parity(
     return Parity(program, len(texts), largest)
 
 
-def largest_difference(differences: Sequence[Sequence[float]], bound: float) -> tuple[float, float]:
-    """Return the largest difference of a program from the run in float64, and the most that it may be.
+def largest_difference(
+    run: Path, program: str, what: str, differences: Sequence[Sequence[float]], bound: float
+) -> float:
+    """Return the largest difference of `what` a program computes from the run in float64.
 
-    `differences` are pairs: of the run itself in float32, and of the program. The most is `bound`, or `MAX_TIMES` the
-    largest of the run where that is more. Compare by `not largest <= most`: a NaN is then too large.
+    `differences` are pairs: of the run itself in float32, and of the program. Raises `DataError` for one of more than
+    `bound`, and more than `MAX_TIMES` the largest of the run.
     """
     rounding, largest = np.array(differences).max(axis=0).tolist()
-    return largest, max(bound, MAX_TIMES * rounding)
+    most = max(bound, MAX_TIMES * rounding)
+    # a NaN is too large
+    if not largest <= most:
+        raise DataError(
+            "{run}: {program} computes {what} by {difference:.2g}, more than {limit:.2g}; nothing was written"
+        ).fill(run, program, what, largest, most)
+    return float(largest)
 
 
 @contextmanager
@@ -222,13 +225,8 @@ def check_folder(
     for source, target, maps in computed:
         expected = _maps(exact, source, target)
         differences.append([float((one - expected).abs().max()) for one in (_maps(translator, source, target), maps)])
-    largest, most = largest_difference(differences, MAX_ATTENTION)
-    if not largest <= most:
-        raise DataError(
-            "{run}: {program} computes cross-attention that differs by {difference:.2g}, more than {limit:.2g}; "
-            "nothing was written"
-        ).fill(translator.run, program.program, largest, most)
-    return FolderParity(parity, largest)
+    what = msg("cross-attention that differs")
+    return FolderParity(parity, largest_difference(translator.run, program.program, what, differences, MAX_ATTENTION))
 
 
 def _maps(translator: TrainedTranslator, source: Sequence[int], target: Sequence[int]) -> Tensor:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import tokenizers
 import torch
@@ -37,7 +38,7 @@ _NO_ROW = -1
 _KINDS_IN_TEXTS = (PieceKind.NORMAL, PieceKind.USER_DEFINED, PieceKind.BYTE)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class VocabularyOrder:
     """Map the ids of our vocabulary to those of a foreign one."""
 
@@ -61,6 +62,11 @@ class VocabularyOrder:
         """Return whether they have an entry that decoding begins with."""
         return self.rows[BOS_ID] != _NO_ROW
 
+    @cached_property
+    def our_ids(self) -> dict[int, int]:
+        """Return our id of each of theirs; where two of ours have one row, the first, which is the one written."""
+        return {row: number for number, row in reversed(list(enumerate(self.rows))) if row != _NO_ROW}
+
     def with_unknown(self, count: int) -> "VocabularyOrder":
         """Return the order with `count` ids more, each of which is read as the unknown and never written."""
         return replace(self, rows=(*self.rows, *[self.rows[UNK_ID]] * count), read_as_unknown=count)
@@ -78,8 +84,7 @@ class VocabularyOrder:
 
     def theirs(self, ours: Tensor) -> Tensor:
         """Return the rows of a matrix or a bias of ours in their order."""
-        our_id = {row: number for number, row in reversed(list(enumerate(self.rows))) if row != _NO_ROW}
-        return ours[[our_id[row] for row in range(len(our_id))]]
+        return ours[[self.our_ids[row] for row in range(len(self.our_ids))]]
 
     def entries(self, theirs: Sequence[str]) -> list[str]:
         """Return the entries of their vocabulary in our order, the special ones by our names."""
@@ -102,7 +107,9 @@ def piece_tokenizer(model: SentencePieceModel, entries: Sequence[str]) -> Tokeni
     ones; see `unlisted`.
     """
     pieces = {piece.text: piece for piece in model.pieces}
-    least, largest = model.least_score, model.largest_score
+    # 10 below the least probable piece the library scores what has no piece
+    scores = [piece.score for piece in model.pieces if piece.kind == PieceKind.NORMAL]
+    least, largest = min(scores), max(scores)
     vocabulary: list[tuple[str, float]] = [(token, least) for token in SPECIAL_TOKENS]
     for entry in entries[len(SPECIAL_TOKENS) :]:
         piece = pieces.get(entry)

@@ -61,16 +61,6 @@ class SentencePieceModel:
     collapses_spaces: bool
     """Whether spaces at the ends are taken off, and several between words are one."""
 
-    @property
-    def least_score(self) -> float:
-        """Return the score of the least probable piece, 10 below which the library scores what has none."""
-        return min(piece.score for piece in self.pieces if piece.kind == PieceKind.NORMAL)
-
-    @property
-    def largest_score(self) -> float:
-        """Return the score of the most probable piece."""
-        return max(piece.score for piece in self.pieces if piece.kind == PieceKind.NORMAL)
-
 
 def read_sentencepiece(path: Path) -> SentencePieceModel:
     """Read the model in a file. Raises `MissingInputError`, or `DataError` for a damaged file or another kind."""

@@ -1,22 +1,36 @@
 """Compare exported classifiers and language models with their runs before they take their names."""
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from dikkat.interop.exported_texts import check_tokenizer, exported_texts
-from dikkat.interop.parity import MAX_DIFFERENCE, largest_difference, shown_difference
+from dikkat.interop.parity import (
+    MAX_DIFFERENCE,
+    SENTENCES,
+    check_folder,
+    largest_difference,
+    shown_difference,
+    whole_folder,
+)
+from dikkat.interop.trained_network import exported_kind
 from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
-from dikkat_runtime.errors import DataError, msg
+from dikkat.interop.trained_translator import TrainedTranslator
+from dikkat_runtime.engine.native_texts import padded
+from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.files import write_atomically
+from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.tasks.batches import length_batches
 
-TEXTS = 200
-"""Sample texts or prompts that the program reads."""
 MAX_POOLING = 1e-5
 """Largest difference of a weight of pooling."""
+_ROWS, _TOKENS = 32, 8192
+"""Texts of a batch, and tokens, padding included."""
 _PROMPTS = 16
 """Prompts of a batch, whose logits are in memory together."""
 
@@ -28,8 +42,19 @@ class ClassifyingProgram(ABC):
     """Its name and version."""
 
     @abstractmethod
+    def computed(self, name: str, ids: Array, mask: Array) -> Array:
+        """Return the output `name` for a batch of ids (B, S) and their mask."""
+
     def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Return what the output `name` holds of each row of ids; weights of pooling may have padding after them."""
+        """Return what the output `name` holds of each row of ids, computed in batches of like length.
+
+        Weights of pooling may have padding after them.
+        """
+        answers: dict[int, Tensor] = {}
+        for batch in length_batches([len(row) for row in rows], _ROWS, _TOKENS):
+            values = self.computed(name, *padded([rows[number] for number in batch]))
+            answers |= {number: torch.from_numpy(row) for number, row in zip(batch, values, strict=True)}
+        return [answers[number] for number in range(len(rows))]
 
     def logits(self, rows: Sequence[Sequence[int]]) -> Tensor:
         """Return the logits (B, C) of rows of ids, the begin mark included, divided by the temperature."""
@@ -54,7 +79,9 @@ class WritingProgram(Protocol):
         """
 
 
-def check_classifier(trained: TrainedClassifier, folder: Path, program: ClassifyingProgram, count: int = TEXTS) -> str:
+def check_classifier(
+    trained: TrainedClassifier, folder: Path, program: ClassifyingProgram, count: int = SENTENCES
+) -> str:
     """Classify `count` texts by the `program` that reads `folder`, and return how they were compared.
 
     Raises `DataError` where the tokenizer cuts otherwise, a label is another one, or a logit or a weight of pooling
@@ -75,7 +102,7 @@ def check_classifier(trained: TrainedClassifier, folder: Path, program: Classify
             raise DataError("{run}: {program} labels {text} as {labels}, not {expected}; nothing was written").fill(
                 trained.run, program.program, repr(text), _labels(trained, theirs), _labels(trained, own)
             )
-    largest = _checked_logits(trained.run, program.program, differences)
+    largest = largest_difference(trained.run, program.program, msg("logits that differ"), differences, MAX_DIFFERENCE)
     report = msg("{count} texts by {program}: the same label, logits within {difference}").fill(
         len(texts), program.program, shown_difference(largest)
     )
@@ -84,17 +111,13 @@ def check_classifier(trained: TrainedClassifier, folder: Path, program: Classify
     for row, theirs in zip(rows, program.pooling_weights(rows), strict=True):
         expected, own = exact.pooling_weights(row), trained.pooling_weights(row)
         pooled.append([float((one - expected).abs().max()) for one in (own, theirs)])
-    largest, most = largest_difference(pooled, MAX_POOLING)
-    if not largest <= most:
-        raise DataError(
-            "{run}: {program} computes weights of pooling that differ by {difference:.2g}, more than "
-            "{limit:.2g}; nothing was written"
-        ).fill(trained.run, program.program, largest, most)
+    what = msg("weights of pooling that differ")
+    largest = largest_difference(trained.run, program.program, what, pooled, MAX_POOLING)
     return msg("{report}, weights of pooling within {difference}", report, shown_difference(largest))
 
 
 def check_language_model(
-    trained: TrainedLanguageModel, folder: Path, program: WritingProgram, count: int = TEXTS
+    trained: TrainedLanguageModel, folder: Path, program: WritingProgram, count: int = SENTENCES
 ) -> str:
     """Write on after `count` prompts by the `program` that reads `folder`, and return how they were compared.
 
@@ -125,21 +148,10 @@ def check_language_model(
             expected, own = (one.logits(prompt, ids)[:length, entries] for one in (exact, trained))
             theirs = theirs[:length, entries]
             differences.append([float((one - expected).abs().max()) for one in (own, theirs)])
-    largest = _checked_logits(trained.run, program.program, differences)
+    largest = largest_difference(trained.run, program.program, msg("logits that differ"), differences, MAX_DIFFERENCE)
     return msg("{count} prompts by {program}: the same text by greedy search, logits within {difference}").fill(
         len(texts), program.program, shown_difference(largest)
     )
-
-
-def _checked_logits(run: Path, program: str, differences: Sequence[Sequence[float]]) -> float:
-    """Return the largest difference of a logit. Raises `DataError` for one that is too large."""
-    largest, most = largest_difference(differences, MAX_DIFFERENCE)
-    if not largest <= most:
-        raise DataError(
-            "{run}: {program} computes logits that differ by {difference:.2g}, more than {limit:.2g}; nothing "
-            "was written"
-        ).fill(run, program, largest, most)
-    return largest
 
 
 def _labels(trained: TrainedClassifier, logits: Tensor) -> str:
@@ -148,3 +160,33 @@ def _labels(trained: TrainedClassifier, logits: Tensor) -> str:
         return trained.labels[int(logits.argmax())]
     reached = logits.double().sigmoid() >= torch.tensor(trained.cuts, dtype=torch.float64)
     return ", ".join(label for label, has in zip(trained.labels, reached.tolist(), strict=True) if has)
+
+
+def export_checked(
+    run: Path, out: Path, toolkit: str, writers: Mapping[str, Callable[[Any, Path, str], Any]], count: int = SENTENCES
+) -> str:
+    """Write the folder `out`, new or empty, and return how it was compared with the run, by `count` texts.
+
+    A writer for each kind of model is given the trained one, the folder to write to and its name in the end, and
+    returns the program that reads it. Raises as the writer and the comparison do; nothing is then written.
+    """
+    ways: dict[str, tuple[Any, Callable[..., object]]] = {
+        "translator": (TrainedTranslator, check_folder),
+        "classifier": (TrainedClassifier, check_classifier),
+        "lm": (TrainedLanguageModel, check_language_model),
+    }
+    with whole_folder(out) as draft:
+        kind = exported_kind(run)
+        if kind not in ways:
+            raise UsageError("{run}: --to {to} writes translators, classifiers and language models", run, toolkit)
+        trained_kind, check = ways[kind]
+        trained = trained_kind.open(run)
+        program = writers[kind](trained, draft, out.resolve().name)
+        return str(check(trained, draft, program, count))
+
+
+def write_files(folder: Path, files: Mapping[str, Any]) -> None:
+    """Write files by their names: bytes and texts as they are, and all else as JSON."""
+    for name, content in files.items():
+        text = content if isinstance(content, str | bytes) else json.dumps(content, indent=2, ensure_ascii=False) + "\n"
+        write_atomically(folder / name, text.encode() if isinstance(text, str) else text)

@@ -7,11 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pydantic import ValidationError
 from torch import Tensor
 
-from dikkat.config import ModelConfig, first_complaint
-from dikkat.interop.foreign_translator import Languages, language_code
+from dikkat.config import ModelConfig
+from dikkat.interop.foreign_translator import Languages, checked_settings, language_code
 from dikkat.interop.trained_network import sample_texts, trained_network
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import Factory, check_dimensions
@@ -19,7 +18,7 @@ from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.engine.shortlist import NAMED, SHORTLIST, Shortlist, read_shortlist
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
@@ -60,10 +59,7 @@ class TrainedTranslator:
         """
         settings = read_config(run, "translator")
         where = run / "config.json"
-        try:
-            model = ModelConfig.model_validate(section(settings, "model", run))
-        except ValidationError as error:
-            raise DataError("{name}: {fact}", where, first_complaint(error)) from None
+        model: ModelConfig = checked_settings(ModelConfig, section(settings, "model", run), where)
         check_dimensions(model)
         if model.beyond_common:
             raise UsageError("{run}: {name} is a setting of imported models, which this format does not support").fill(
@@ -170,18 +166,40 @@ class TrainedTranslator:
         return logits[0]
 
 
-def refuse_settings(run: Path, toolkit: str, wanted: Mapping[str, tuple[object, object]]) -> None:
-    """Raise `UsageError` naming the settings that `toolkit` lacks and those to train with; (actual, only) by name.
+def plain_attention(model: ModelConfig) -> dict[str, object]:
+    """Return what the settings of attention and embeddings must be for toolkits that compute the usual ones alone."""
+    return {
+        "positions_in_every_layer": False,
+        "num_kv_heads": (None, model.num_heads),
+        "head_dim": (None, model.model_dim // model.num_heads),
+        "score": "scaled_dot",
+        "inverse_temperature": None,
+        "selection": "soft",
+        "attention_window": None,
+        "embedding_norm": False,
+    }
 
-    An `only` that is a tuple lists the values that the toolkit computes.
+
+def refuse_settings(
+    translator: TrainedTranslator,
+    toolkit: str,
+    only: Mapping[str, object],
+    others: Mapping[str, tuple[object, object]] | None = None,
+) -> None:
+    """Raise `UsageError` naming the settings that `toolkit` lacks and those to train with.
+
+    `only` says what each setting of the model must be, where a tuple lists the values that the toolkit computes, and
+    `others` of settings elsewhere what they are and must be.
     """
-    allowed = {name: only if isinstance(only, tuple) else (only,) for name, (_, only) in wanted.items()}
+    wanted = {**(others or {})}
+    wanted |= {f"model.{name}": (getattr(translator.model, name), value) for name, value in only.items()}
+    allowed = {name: value if isinstance(value, tuple) else (value,) for name, (_, value) in wanted.items()}
     unfit = [name for name, (actual, _) in wanted.items() if actual not in allowed[name]]
     if unfit:
         has = ", ".join(f"{name} = {_shown(wanted[name][0])}" for name in unfit)
         flags = " ".join(f"--set {name}={_shown(allowed[name][0])}" for name in unfit)
-        raise UsageError(
-            "{run}: {toolkit} does not compute a model with {feature}; train one with {flags}", run, toolkit, has, flags
+        raise UsageError("{run}: {toolkit} does not compute a model with {feature}; train one with {flags}").fill(
+            translator.run, toolkit, has, flags
         )
 
 

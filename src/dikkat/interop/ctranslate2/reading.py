@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from dikkat.config import DecodingConfig, ModelConfig
-from dikkat.interop.checkpoint_folder import ForeignSettings
+from dikkat.interop.checkpoint_folder import ForeignSettings, require_finite
 from dikkat.interop.ctranslate2.layout import ENCODER, POSITIONS, copies, halved, rows
 from dikkat.interop.ctranslate2.model_file import (
     SCALE,
@@ -25,7 +25,6 @@ from dikkat.interop.ctranslate2.settings import adds_source_eos, described
 from dikkat.interop.ctranslate2.vocabularies import (
     OWN,
     VMAP,
-    Vocabularies,
     check_checksums,
     read_entries,
     read_vocabularies,
@@ -179,10 +178,10 @@ def read_vmap(
     if any(" " in name for name in by_piece):
         return None
     source, target = orders[0], orders[-1]
-    own_ids = _ids(source, lists[0]) | {
+    own_ids = {lists[0][row]: own for row, own in source.our_ids.items()} | {
         name: len(source.rows) - len(unlisted) + number for number, name in enumerate(unlisted)
     }
-    word_ids = _ids(target, lists[-1])
+    word_ids = {lists[-1][row]: own for row, own in target.our_ids.items()}
     listed: list[list[int]] = [[] for _ in source.rows]
     for name, words in by_piece.items():
         own = own_ids.get(name, 0)
@@ -211,15 +210,6 @@ def _parsed(path: Path) -> dict[str, list[str]]:
             ).fill(path, number, shown(line))
         by_piece[name] = words[0].split(" ")
     return by_piece
-
-
-def _ids(order: VocabularyOrder, entries: Sequence[str]) -> dict[str, int]:
-    """Return our id of each of their entries; where two of ours have one row, it is the first that is written."""
-    ids = {}
-    for own, row in reversed(list(enumerate(order.rows))):
-        if row >= 0:
-            ids[entries[row]] = own
-    return ids
 
 
 def _written(words: Sequence[str], ids: Mapping[str, int]) -> list[int]:
@@ -262,7 +252,7 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
     kept = _each_once(model, arrays, path)
     table = tuple(rows(model))
     ours = our_weights(table, kept, model, path, path)
-    vocabularies = read_vocabularies(
+    orders, tokenizers = read_vocabularies(
         folder,
         config,
         entries,
@@ -276,14 +266,15 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
     # who calls it for a model that lacks add_source_eos puts the mark among the pieces
     looks_up_end = model.add_source_eos and not config.values.get("add_source_eos", False)
     has_map = pieces is None and (folder / VMAP).exists()
-    listed = _shortlist(folder / VMAP, vocabularies, entries, looks_up_end=looks_up_end) if has_map else None
+    unlisted = tokenizers[0].entries[len(orders[0].rows) - orders[0].read_as_unknown :]
+    listed = read_vmap(folder / VMAP, orders, entries, unlisted, looks_up_end=looks_up_end) if has_map else None
     translator = ForeignTranslator(
         "CTranslate2",
-        sized(model, vocabularies.orders),
-        reordered(ours, vocabularies.orders),
+        sized(model, orders),
+        reordered(ours, orders),
         table,
-        vocabularies.orders,
-        vocabularies.tokenizers,
+        orders,
+        tokenizers,
         _decoding(own),
         languages or Languages(*(language_code(own.get(f"{side}_language")) for side in ("source", "target"))),
         (SEVERAL_PIECES,) if has_map and listed is None else (),
@@ -312,15 +303,6 @@ def with_target_prefix(translator: ForeignTranslator, entry: object, where: Path
     return replace(translator, model=translator.model.model_copy(update={PREFIX: ids[0]}))
 
 
-def _shortlist(
-    path: Path, vocabularies: Vocabularies, entries: Sequence[Sequence[str]], *, looks_up_end: bool
-) -> Shortlist | None:
-    """Return the words of vmap.txt, or None where a shortlist does not hold them."""
-    order = vocabularies.orders[0]
-    unlisted = vocabularies.tokenizers[0].entries[len(order.rows) - order.read_as_unknown :]
-    return read_vmap(path, vocabularies.orders, entries, unlisted, looks_up_end=looks_up_end)
-
-
 def _separated(path: Path, model: ModelFile) -> tuple[dict[str, Array], dict[str, Array]]:
     """Its settings, which have no sizes, and its weights in float32, each by each of its names."""
     # a scale of int16 is one number
@@ -346,10 +328,10 @@ def _each_once(model: ModelConfig, arrays: Mapping[str, Array], path: Path) -> d
         kept.pop(copy, None)
     if model.positions != "learned":
         kept.pop(POSITIONS[1])
-    for name, array in kept.items():
-        if not np.isfinite(array).all():
-            raise DataError("{path}: the weight {name} holds numbers that are not finite", path, shown(name))
-    return halved({name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in kept.items()})
+    tensors = {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in kept.items()}
+    for name, tensor in tensors.items():
+        require_finite(tensor, path, name)
+    return halved(tensors)
 
 
 def _check_sizes(folder: Path, model: ModelConfig, sizes: list[int]) -> None:

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -97,14 +96,6 @@ PIECES = (("source.spm", "target.spm"), ("sentencepiece.model",))
 """Files with the pieces of each side, or one of both."""
 
 
-@dataclass(frozen=True, slots=True)
-class Vocabularies:
-    """Hold what a text becomes ids by."""
-
-    orders: tuple[VocabularyOrder, ...]
-    tokenizers: tuple[Tokenizer, ...]
-
-
 def read_entries(folder: Path, config: ForeignSettings) -> tuple[list[str], ...]:
     """Return the entries by their ids: one list for both sides where they are the same.
 
@@ -133,7 +124,7 @@ def read_vocabularies(
     starts_from_zero: bool,
     count: int,
     pieces: Path | None = None,
-) -> Vocabularies:
+) -> tuple[tuple[VocabularyOrder, ...], tuple[Tokenizer, ...]]:
     """Return the order of ids of `count` vocabularies, 1 or 2, and the tokenizers that the files next to them make.
 
     `pieces` is the SentencePiece model of both sides where it stands elsewhere.
@@ -153,12 +144,12 @@ def read_vocabularies(
             "{folder}: CTranslate2 keeps no tokenizer; put source.spm and target.spm next to model.bin, or the "
             "sentencepiece.model of both sides"
         ).fill(folder)
-    return Vocabularies(*side_tokenizers(models, orders, lists))
+    return side_tokenizers(models, orders, lists)
 
 
 def _own(
     folder: Path, config: ForeignSettings, entries: Sequence[list[str]], lists: Sequence[list[str]]
-) -> Vocabularies:
+) -> tuple[tuple[VocabularyOrder, ...], tuple[Tokenizer, ...]]:
     """Those of a folder that dikkat wrote, whose ids are ours."""
     marks = {"decoder_start_token": SPECIAL_TOKENS[1], "eos_token": SPECIAL_TOKENS[EOS_ID]}
     for name, only in marks.items():
@@ -168,7 +159,7 @@ def _own(
     for name, tokenizer, own in zip(names, tokenizers, entries if len(entries) == len(names) else lists, strict=True):
         if tokenizer.entries != own:
             raise DataError("{folder}: has other entries than the vocabulary next to it", folder / name)
-    return Vocabularies(tuple(VocabularyOrder(tuple(range(len(one)))) for one in lists), tuple(tokenizers))
+    return tuple(VocabularyOrder(tuple(range(len(one)))) for one in lists), tuple(tokenizers)
 
 
 def _listed(folder: Path, name: str) -> list[str] | None:

@@ -18,13 +18,12 @@ from dikkat.interop.ctranslate2.agreement import (
 from dikkat.interop.ctranslate2.layout import ACTIVATIONS, GATED
 from dikkat.interop.ctranslate2.reading import read_ctranslate2
 from dikkat.interop.ctranslate2.vocabularies import OWN_TOKENIZER, PIECES, VMAP, vmap_file
-from dikkat.interop.exported_texts import template
+from dikkat.interop.exported_texts import chosen_lines, lowercases_dotted, template
 from dikkat.interop.parity import whole_folder
-from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
+from dikkat.interop.text_parity import write_files
+from dikkat.interop.trained_translator import TrainedTranslator, plain_attention, refuse_settings
 from dikkat_runtime.engine.shortlist import Shortlist
-from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
-from dikkat_runtime.text.casing import has_dotted_i
 
 _TOKENS = template("ctranslate2_writing.tokens.txt")
 _JOINED = "target.decode([target.token_to_id(token) for token in result.hypotheses[0]], skip_special_tokens=False)"
@@ -43,45 +42,28 @@ def readme(translator: TrainedTranslator, name: str, *, has_vmap: bool = False) 
         tokens = _PIECES.format(folder=name, source=files[0], target=files[-1])
     languages = translator.languages
     pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
-    mark = "CTranslate2 adds the end mark to a source by itself (`add_source_eos`)."
-    if not translator.model.add_source_eos:
-        mark = "Its sources have no end mark (`add_source_eos`)."
-    lowercase = ""
-    if '"Lowercase"' in json.dumps(translator.tokenizer_settings[0]) and has_dotted_i(languages.source):
-        lowercase = (
-            "Its tokenizer lower-cases: compose a text (NFC), and write `I` as `ı` and `İ` as `i` first, as the"
-            " language does.\n"
-        )
     forced, first = "", ""
     if (prefix := spelled_prefix(translator)) is not None:
         # JSON escapes a string as Python does
         forced, first = f", target_prefix=[[{json.dumps(prefix, ensure_ascii=False)}]]", "[1:]"
-    marked = ""
-    if marks := translator.language_marks:
-        marked = (
-            f"A source may begin with the mark of a language, such as `{marks[0]}`, which is a token of its own and not"
-            f" cut: `[{json.dumps(marks[0])}, *tokens]`.\n"
-        )
-    listed = ""
-    if has_vmap:
-        listed = (
-            "With `use_vmap=True` it writes the words of `vmap.txt` alone, the shortlist of the run, which is faster;"
-            " of several sentences in a batch (`max_batch_size`) those of any.\n"
-        )
-    return f"""# {name}
-
-A translator{pair} made by dikkat, for CTranslate2 (`pip install ctranslate2 {library}`).
-
-```python
-import ctranslate2
-{tokens}
-translator = ctranslate2.Translator("{name}")
-result = translator.translate_batch([tokens], beam_size=5, length_penalty={translator.length_penalty:g}{forced})[0]
-print({joined.replace("hypotheses[0]", f"hypotheses[0]{first}")})
-```
-
-The length penalty is that of the run. {mark}
-{lowercase}{marked}{listed}"""
+    adds_end, mark = translator.model.add_source_eos, next(iter(translator.language_marks), "")
+    reasons = {
+        "ended": adds_end,
+        "unended": not adds_end,
+        "lowercases": lowercases_dotted(translator.tokenizer_settings[0], languages.source),
+        "marked": mark,
+        "listed": has_vmap,
+    }
+    return template("ctranslate2_writing.readme.txt").format(
+        name=name,
+        pair=pair,
+        library=library,
+        tokens=tokens,
+        penalty=translator.length_penalty,
+        forced=forced,
+        joined=joined.replace("hypotheses[0]", f"hypotheses[0]{first}"),
+        notes="\n".join(chosen_lines("ctranslate2_writing.notes.txt", reasons, mark=mark, quoted=json.dumps(mark))),
+    )
 
 
 def export_ctranslate2(run: Path, out: Path, precision: Precision) -> Checked:
@@ -96,10 +78,8 @@ def export_ctranslate2(run: Path, out: Path, precision: Precision) -> Checked:
         listed = _listed(translator)
         if listed is not None:
             files[VMAP] = listed
-        for name, content in files.items():
-            write_atomically(draft / name, content)
         text = readme(translator, out.resolve().name, has_vmap=VMAP in files)
-        write_atomically(draft / "README.md", text.encode())
+        write_files(draft, {**files, "README.md": text})
         checked = check_export(translator, read_ctranslate2(draft), draft, precision)
         if VMAP in files:
             check_vmap(translator, draft, precision)
@@ -133,19 +113,11 @@ def _finds_prefix(shortlist: Shortlist, prefix: int | None) -> bool:
 def opened(run: Path) -> TrainedTranslator:
     """Return the translator of a run. Raises `UsageError` naming the settings that CTranslate2 does not compute."""
     translator = TrainedTranslator.open(run)
-    model = translator.model
-    wanted: dict[str, tuple[object, object]] = {
-        "model.activation": (model.activation, (*ACTIVATIONS, *GATED)),
-        "model.positions": (model.positions, ABSOLUTE_POSITIONS),
-        "model.score": (model.score, "scaled_dot"),
-        "model.inverse_temperature": (model.inverse_temperature, None),
-        "model.selection": (model.selection, "soft"),
-        "model.attention_window": (model.attention_window, None),
-        "model.num_kv_heads": (model.num_kv_heads, (None, model.num_heads)),
-        "model.head_dim": (model.head_dim, (None, model.model_dim // model.num_heads)),
-        "model.embedding_norm": (model.embedding_norm, False),
-        "model.decoder_memory": (model.decoder_memory, "attention"),
-        "model.positions_in_every_layer": (model.positions_in_every_layer, False),
+    wanted = {
+        "activation": (*ACTIVATIONS, *GATED),
+        "positions": ABSOLUTE_POSITIONS,
+        **plain_attention(translator.model),
+        "decoder_memory": "attention",
     }
-    refuse_settings(run, "CTranslate2", wanted)
+    refuse_settings(translator, "CTranslate2", wanted)
     return translator

@@ -19,7 +19,7 @@ def _attention(ours: str, theirs: str) -> dict[str, str]:
     return {f"{ours}.in_projection": parts, f"{ours}.out_projection": f"{theirs}.out_proj"}
 
 
-_ENCODER = {
+ENCODER = {
     **_attention("self_attention", "self_attn"),
     "self_residual.norm": "self_attn_layer_norm",
     "feed_forward.inner": "fc1",
@@ -39,8 +39,8 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
     table: dict[str, str | Derived] = {
         "output_weight": _SHARED,
         "output_bias": "0" if is_m2m else "final_logits_bias|flat",
-        **block("encoder.blocks", "encoder.layers", _ENCODER),
-        **block("decoder.blocks", "decoder.layers", {**_ENCODER, **_DECODER}),
+        **block("encoder.blocks", "encoder.layers", ENCODER),
+        **block("decoder.blocks", "decoder.layers", {**ENCODER, **_DECODER}),
         **{f"{stack}.final_norm": f"{stack}.layer_norm" for stack in ("encoder", "decoder")},
     }
     for prefix, stack in (("", "encoder"), ("target_", "decoder")):

@@ -4,16 +4,14 @@ from collections.abc import Collection
 
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
+from dikkat.interop.families.gpt_neox import BLOCK
 from dikkat.interop.family import Family, block
 from dikkat.interop.family_settings import tied
 
 _BLOCK = {
+    **BLOCK,
     "self_attention.in_projection": "self_attention.query_key_value|by_head",
     "self_attention.out_projection": "self_attention.dense",
-    "self_residual.norm": "input_layernorm",
-    "feed_forward.inner": "mlp.dense_h_to_4h",
-    "feed_forward.outer": "mlp.dense_4h_to_h",
-    "feed_forward_residual.norm": "post_attention_layernorm",
 }
 
 

@@ -4,6 +4,7 @@ from collections.abc import Collection
 
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
+from dikkat.interop.families.bert import EMBEDDINGS
 from dikkat.interop.family import Family, Head, block, masked_head
 from dikkat.interop.family_settings import encoder_sizes
 
@@ -25,11 +26,8 @@ _NAMES = {
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
     """Return the table of names."""
     return {
-        "embedding.weight": "embeddings.word_embeddings.weight",
-        "output_weight": "embeddings.word_embeddings.weight",
-        "positions.embedding": "embeddings.position_embeddings.weight",
+        **EMBEDDINGS,
         "segment_embedding": "0",
-        "embedding_norm": "embeddings.LayerNorm",
         **block("encoder.blocks", "transformer.layer", _BLOCK),
     }
 

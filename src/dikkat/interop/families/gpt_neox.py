@@ -8,7 +8,7 @@ from dikkat.interop.family import Family, block
 from dikkat.interop.family_settings import ACTIVATIONS, decoder_sizes, tied
 from dikkat.interop.rotary_settings import rotary_settings
 
-_BLOCK = {
+BLOCK = {
     "self_attention.in_projection": "attention.query_key_value|by_head|rotary_packed",
     "self_attention.out_projection": "attention.dense",
     "self_residual.norm": "input_layernorm",
@@ -25,7 +25,7 @@ _PHI = {
     "feed_forward_residual.norm": "input_layernorm",
 }
 _AROUND = {
-    "gpt_neox": ("embed_in", "embed_out", "final_layer_norm", "layers", _BLOCK),
+    "gpt_neox": ("embed_in", "embed_out", "final_layer_norm", "layers", BLOCK),
     "phi": ("embed_tokens", "lm_head", "final_layernorm", "layers", _PHI),
 }
 

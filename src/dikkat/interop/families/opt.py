@@ -4,17 +4,9 @@ from collections.abc import Collection
 
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
+from dikkat.interop.families.bart import ENCODER
 from dikkat.interop.family import Family, block
 from dikkat.interop.family_settings import ACTIVATIONS, tied
-
-_BLOCK = {
-    "self_attention.in_projection": "self_attn.q_proj&self_attn.k_proj&self_attn.v_proj",
-    "self_attention.out_projection": "self_attn.out_proj",
-    "self_residual.norm": "self_attn_layer_norm",
-    "feed_forward.inner": "fc1",
-    "feed_forward.outer": "fc2",
-    "feed_forward_residual.norm": "final_layer_norm",
-}
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
@@ -24,7 +16,7 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
         "output_weight": "embed_tokens.weight" if model.tie_embeddings else "lm_head.weight",
         "positions.embedding": "embed_positions.weight|from=2",
         "decoder.final_norm": "final_layer_norm",
-        **block("decoder.blocks", "layers", _BLOCK),
+        **block("decoder.blocks", "layers", ENCODER),
     }
 
 

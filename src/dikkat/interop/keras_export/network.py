@@ -6,6 +6,7 @@ embedding. So the model is flat, and a part is a `keras.Model` from named values
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -13,6 +14,7 @@ import keras
 import numpy as np
 import torch
 from keras import ops
+from torch import nn
 
 from dikkat.interop.keras_export.layers import (
     KerasTensor,
@@ -193,20 +195,31 @@ def encode(
     positions = PositionIds(numbers, numbers)
     x = embed(tables, network, embedding, embedding_name, ids, numbers)
     for number, block in enumerate(network.encoder.blocks):
-        if not isinstance(block, EncoderBlock):
-            raise TypeError(f"no Keras layers are known for the block {type(block).__name__}")
-        name = f"encoder_{number}"
-        if isinstance(block, PositionedEncoderBlock):
-            x = add_positions(tables, block.positions, x, numbers, f"{name}_positions")
-        attention = partial(_self_attention, tables, block, positions, mask, f"{name}_self_attention")
-        x = residual(tables, block.self_residual, x, attention, f"{name}_self_attention")
-        network_of = partial(feed_forward, block.feed_forward, name=f"{name}_feed_forward")
-        x = residual(tables, block.feed_forward_residual, x, network_of, f"{name}_feed_forward")
+        attention = partial(_self_attention, tables, positions, mask, f"encoder_{number}_self_attention")
+        x = encoder_block(tables, block, numbers, attention, x, f"encoder_{number}")
     return tables.norm(network.encoder.final_norm, x, "encoder_norm")
 
 
+def encoder_block(
+    tables: Tables,
+    block: nn.Module,
+    rows: KerasTensor,
+    attention: Callable[[EncoderBlock, KerasTensor], KerasTensor],
+    x: KerasTensor,
+    name: str,
+) -> KerasTensor:
+    """Compute a block of an encoder or a language model at the positions `rows`, with its self-attention."""
+    if not isinstance(block, EncoderBlock):
+        raise TypeError(f"no Keras layers are known for the block {type(block).__name__}")
+    if isinstance(block, PositionedEncoderBlock):
+        x = add_positions(tables, block.positions, x, rows, f"{name}_positions")
+    x = residual(tables, block.self_residual, x, partial(attention, block), f"{name}_self_attention")
+    network_of = partial(feed_forward, block.feed_forward, name=f"{name}_feed_forward")
+    return residual(tables, block.feed_forward_residual, x, network_of, f"{name}_feed_forward")
+
+
 def _self_attention(
-    tables: Tables, block: EncoderBlock, positions: PositionIds, mask: KerasTensor, name: str, x: KerasTensor
+    tables: Tables, positions: PositionIds, mask: KerasTensor, name: str, block: EncoderBlock, x: KerasTensor
 ) -> KerasTensor:
     queries, own = project_self(tables, block.self_attention, x, positions.queries, name)
     return attend(tables, block.self_attention, queries, own, mask, name, positions).output
@@ -227,7 +240,7 @@ def _decode(
         name = f"decoder_{number}"
         if isinstance(block, PositionedDecoderBlock):
             x = add_positions(tables, block.positions, x, numbers, f"{name}_positions")
-        attention = partial(cached_attention, tables, block, positions, positions.causal_mask, number)
+        attention = partial(cached_attention, tables, positions, positions.causal_mask, number, block)
         x = residual(tables, block.self_residual, x, attention, f"{name}_self_attention")
         projected = project_memory(block.cross_attention, memory, f"{name}_cross_attention")
         source = KeyValue(*(named(f"memory_{part}s_{number}", value) for part, value in projected._asdict().items()))
@@ -240,10 +253,10 @@ def _decode(
 
 def cached_attention(
     tables: Tables,
-    block: DecoderBlock | EncoderBlock,
     positions: PositionIds,
     mask: KerasTensor,
     number: int,
+    block: DecoderBlock | EncoderBlock,
     x: KerasTensor,
 ) -> KerasTensor:
     """Compute self-attention to the keys and values of a cache, which is empty in a whole model, and to its own.
@@ -408,14 +421,7 @@ def keras_language_model(network: LanguageModel, table_rows: int) -> Any:
         mask = positions.prefix_mask(inputs["prefix_lengths"])
     x = embed(tables, network, network.embedding, "embedding", ids, rows)
     for number, block in enumerate(network.decoder.blocks):
-        if not isinstance(block, EncoderBlock):
-            raise TypeError(f"no Keras layers are known for the block {type(block).__name__}")
-        name = f"decoder_{number}"
-        if isinstance(block, PositionedEncoderBlock):
-            x = add_positions(tables, block.positions, x, rows, f"{name}_positions")
-        attention = partial(cached_attention, tables, block, positions, mask, number)
-        x = residual(tables, block.self_residual, x, attention, f"{name}_self_attention")
-        network_of = partial(feed_forward, block.feed_forward, name=f"{name}_feed_forward")
-        x = residual(tables, block.feed_forward_residual, x, network_of, f"{name}_feed_forward")
+        attention = partial(cached_attention, tables, positions, mask, number)
+        x = encoder_block(tables, block, rows, attention, x, f"decoder_{number}")
     hidden = tables.norm(network.decoder.final_norm, x, "decoder_norm")
     return keras.Model(inputs, {"logits": project(tables, network, ids, hidden)}, name="language_model")

@@ -15,8 +15,8 @@ from dikkat.interop.keras_export.translate import ROWS, Translator
 from dikkat.interop.text_parity import ClassifyingProgram
 from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.errors import msg
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
-from dikkat_runtime.tasks.batches import length_batches
 
 
 class KerasClassifier(ClassifyingProgram):
@@ -26,14 +26,10 @@ class KerasClassifier(ClassifyingProgram):
         self.program = _name()
         self._model = keras.models.load_model(folder / "model.keras")
 
-    def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Return the output `name` of each row, computed in batches of like length."""
-        answers: dict[int, Tensor] = {}
-        for batch in length_batches([len(row) for row in rows], ROWS):
-            ids, _ = padded([rows[number] for number in batch])
-            values = keras.ops.convert_to_numpy(self._model({"input_ids": ids.astype("int32")})[name])
-            answers |= {number: torch.from_numpy(row) for number, row in zip(batch, values, strict=True)}
-        return [answers[number] for number in range(len(rows))]
+    def computed(self, name: str, ids: Array, mask: Array) -> Array:
+        """Return the output `name` for a batch of ids (B, S), whose padding the model knows by itself."""
+        values: Array = keras.ops.convert_to_numpy(self._model({"input_ids": ids.astype("int32")})[name])
+        return values
 
 
 class KerasWriter:

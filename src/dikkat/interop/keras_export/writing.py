@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
+from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from dikkat.interop.exported_texts import (
     TABLE_ROWS,
@@ -18,13 +19,15 @@ from dikkat.interop.exported_texts import (
     tokenizer_files,
 )
 from dikkat.interop.onnx_export.readme import DOTTED_CASING
-from dikkat.interop.parity import whole_folder
-from dikkat.interop.trained_network import exported_kind
+from dikkat.interop.parity import SENTENCES
+from dikkat.interop.text_parity import export_checked, write_files
 from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.files import write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+
+if TYPE_CHECKING:
+    from dikkat.interop.keras_export.program import KerasClassifier, KerasTranslator, KerasWriter
 
 # The readme of an exported folder, which shows how to use it and how to train with it.
 
@@ -107,7 +110,7 @@ USUAL_LENGTH = 256
 """Most tokens that `translate.py` writes, unless it is told otherwise."""
 
 
-def export_keras(run: Path, out: Path, count: int | None = None) -> str:
+def export_keras(run: Path, out: Path, count: int = SENTENCES) -> str:
     """Write the folder `out`, new or empty, and return how it was compared with the run, by `count` texts.
 
     The model is compared on the backend that KERAS_BACKEND names, else on PyTorch. Raises `UsageError` where Keras or
@@ -115,85 +118,68 @@ def export_keras(run: Path, out: Path, count: int | None = None) -> str:
     and `CannotCreateError` or `DiskError`; nothing is then written.
     """
     _require_keras()
-    with whole_folder(out) as draft:
-        write = {"translator": _write_translator, "classifier": _write_classifier, "lm": _write_language_model}
-        kind = exported_kind(run)
-        if kind not in write:
-            raise UsageError("{run}: --to keras writes translators, classifiers and language models", run)
-        return write[kind](run, draft, out.resolve().name, count)
+    writers: dict[str, Callable[[Any, Path, str], Any]] = {
+        "translator": _write_translator,
+        "classifier": _write_classifier,
+        "lm": _write_language_model,
+    }
+    return export_checked(run, out, "keras", writers, count)
 
 
-def _write_translator(run: Path, draft: Path, name: str, count: int | None) -> str:
+def _write_translator(translator: TrainedTranslator, draft: Path, name: str) -> KerasTranslator:
     from dikkat.interop.keras_export import translate
     from dikkat.interop.keras_export.network import keras_translator
     from dikkat.interop.keras_export.program import KerasTranslator
-    from dikkat.interop.parity import SENTENCES, check_folder
 
-    translator = TrainedTranslator.open(run)
-    model = translator.model
-    refuse_settings(
-        run,
-        "Keras",
-        {
-            "model.decoder_memory": (model.decoder_memory, "attention"),
-            "model.add_source_eos": (model.add_source_eos, True),
-            "model.target_prefix": (model.target_prefix, None),
-        },
-    )
+    refuse_settings(translator, "Keras", {"decoder_memory": "attention", "add_source_eos": True, "target_prefix": None})
     keras_translator(translator.network).save(draft / "model.keras")
-    files = {name: _json(content) for name, content in tokenizer_files(translator).items()}
-    files["config.json"] = _json(_config(translator))
-    files["translate.py"] = Path(translate.__file__).read_bytes()
-    files["README.md"] = readme(translator, name).encode()
-    for file, content in files.items():
-        write_atomically(draft / file, content)
-    return str(check_folder(translator, draft, KerasTranslator(draft), SENTENCES if count is None else count))
+    files = {
+        **tokenizer_files(translator),
+        "config.json": _config(translator),
+        "translate.py": Path(translate.__file__).read_bytes(),
+        "README.md": readme(translator, name),
+    }
+    write_files(draft, files)
+    return KerasTranslator(draft)
 
 
-def _write_classifier(run: Path, draft: Path, name: str, count: int | None) -> str:
+def _write_classifier(trained: TrainedClassifier, draft: Path, name: str) -> KerasClassifier:
     from dikkat.interop.keras_export.network import keras_classifier
     from dikkat.interop.keras_export.program import KerasClassifier
-    from dikkat.interop.text_parity import TEXTS, check_classifier
-    from dikkat.interop.trained_text_model import TrainedClassifier
 
-    trained = TrainedClassifier.open(run)
     keras_classifier(trained.network, trained.temperature, trained.longest).save(draft / "model.keras")
-    files = {file: _json(content) for file, content in trained.tokenizer_files().items()}
-    files["config.json"] = _json(
-        {"labels": list(trained.labels), "max_tokens": trained.longest, **trained.cut_settings}
-    )
-    files["README.md"] = classifier_readme(trained, name).encode()
-    for file, content in files.items():
-        write_atomically(draft / file, content)
-    return check_classifier(trained, draft, KerasClassifier(draft), TEXTS if count is None else count)
+    files = {
+        **trained.tokenizer_files(),
+        "config.json": {"labels": list(trained.labels), "max_tokens": trained.longest, **trained.cut_settings},
+        "README.md": classifier_readme(trained, name),
+    }
+    write_files(draft, files)
+    return KerasClassifier(draft)
 
 
-def _write_language_model(run: Path, draft: Path, name: str, count: int | None) -> str:
+def _write_language_model(trained: TrainedLanguageModel, draft: Path, name: str) -> KerasWriter:
     from dikkat.interop.keras_export import generate
     from dikkat.interop.keras_export.network import keras_language_model
     from dikkat.interop.keras_export.program import KerasWriter
-    from dikkat.interop.text_parity import TEXTS, check_language_model
-    from dikkat.interop.trained_text_model import TrainedLanguageModel
 
-    trained = TrainedLanguageModel.open(run)
     keras_language_model(trained.network, max(TABLE_ROWS, trained.longest)).save(draft / "model.keras")
-    files = {file: _json(content) for file, content in trained.tokenizer_files().items()}
-    files["config.json"] = _json(
-        {
-            "dotted_lower_case": trained.lowercases_dotted,
-            "decoder_layers": trained.model.decoder_layers,
-            "max_tokens": trained.longest,
-            "max_new_tokens": trained.usual_output,
-            "never_written": list(trained.special_tokens.never_written),
-            "bos_token_id": trained.special_tokens.begin,
-            "eos_token_id": trained.special_tokens.end,
-        }
-    )
-    files["generate.py"] = Path(generate.__file__).read_bytes()
-    files["README.md"] = language_model_readme(trained, name).encode()
-    for file, content in files.items():
-        write_atomically(draft / file, content)
-    return check_language_model(trained, draft, KerasWriter(draft), TEXTS if count is None else count)
+    config = {
+        "dotted_lower_case": trained.lowercases_dotted,
+        "decoder_layers": trained.model.decoder_layers,
+        "max_tokens": trained.longest,
+        "max_new_tokens": trained.usual_output,
+        "never_written": list(trained.special_tokens.never_written),
+        "bos_token_id": trained.special_tokens.begin,
+        "eos_token_id": trained.special_tokens.end,
+    }
+    files = {
+        **trained.tokenizer_files(),
+        "config.json": config,
+        "generate.py": Path(generate.__file__).read_bytes(),
+        "README.md": language_model_readme(trained, name),
+    }
+    write_files(draft, files)
+    return KerasWriter(draft)
 
 
 def _require_keras() -> None:
@@ -223,7 +209,3 @@ def _config(translator: TrainedTranslator) -> dict[str, object]:
         "bos_token_id": BOS_ID,
         "eos_token_id": EOS_ID,
     }
-
-
-def _json(content: object) -> bytes:
-    return (json.dumps(content, indent=2, ensure_ascii=False) + "\n").encode()

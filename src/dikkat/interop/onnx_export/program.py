@@ -11,14 +11,14 @@ from torch import Tensor
 from dikkat.interop.text_parity import ClassifyingProgram
 from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.errors import msg
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, source_ids
-from dikkat_runtime.tasks.batches import length_batches
 
 ENCODER, DECODER = "onnx/encoder_model.onnx", "onnx/decoder_model_merged.onnx"
 """Files of a folder, as transformers.js looks for them."""
 _ROWS = 64
 """Sentences of a batch."""
-Arrays = dict[str, np.ndarray[Any, np.dtype[Any]]]
+Arrays = dict[str, Array]
 
 
 class OnnxTranslator:
@@ -60,7 +60,7 @@ class OnnxTranslator:
         memory = self._encoder.run(["last_hidden_state"], feeds)[0]
         return {"encoder_hidden_states": memory, "encoder_attention_mask": feeds["attention_mask"]}
 
-    def _step(self, tokens: Sequence[int] | np.ndarray[Any, Any], memory: Arrays, cache: Arrays | None) -> Arrays:
+    def _step(self, tokens: Sequence[int] | Array, memory: Arrays, cache: Arrays | None) -> Arrays:
         """Return all outputs for the next tokens of each sentence, after a cache of `present` or none."""
         rows = len(memory["encoder_attention_mask"])
         feeds = {**memory, "input_ids": np.array(tokens, dtype=np.int64).reshape(rows, -1)}
@@ -100,8 +100,6 @@ def run_step(session: Any, feeds: Arrays, cache: Arrays | None) -> Arrays:
 
 MODEL = "onnx/model.onnx"
 """File of a folder, as transformers.js looks for it."""
-_TEXT_ROWS, _TOKENS = 32, 8192
-"""Texts of a batch, and tokens, padding included."""
 
 
 class OnnxClassifier(ClassifyingProgram):
@@ -111,15 +109,10 @@ class OnnxClassifier(ClassifyingProgram):
         self.program = runtime_name()
         self._session = opened(folder / MODEL)
 
-    def output(self, name: str, rows: Sequence[Sequence[int]]) -> list[Tensor]:
-        """Return the output `name` of each row, computed in batches of like length."""
-        answers: list[Any] = [None] * len(rows)
-        for batch in length_batches([len(row) for row in rows], _TEXT_ROWS, _TOKENS):
-            ids, mask = padded([rows[number] for number in batch])
-            feeds = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
-            for number, values in zip(batch, self._session.run([name], feeds)[0], strict=True):
-                answers[number] = torch.from_numpy(values)
-        return answers
+    def computed(self, name: str, ids: Array, mask: Array) -> Array:
+        """Return the output `name` for a batch of ids (B, S) and their mask."""
+        values: Array = self._session.run([name], {"input_ids": ids, "attention_mask": mask.astype(np.int64)})[0]
+        return values
 
 
 class OnnxWriter:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from dikkat.interop.exported_texts import longest_text, lowercases_dotted, target_file, template
+from dikkat.interop.exported_texts import chosen_lines, longest_text, lowercases_dotted, target_file, template
 from dikkat.interop.onnx_export.program import DECODER, ENCODER, MODEL
 from dikkat.interop.trained_text_model import TrainedClassifier, TrainedLanguageModel
 from dikkat.interop.trained_translator import TrainedTranslator
@@ -19,14 +19,14 @@ DOTTED_CASING = """\
     text = unicodedata.normalize("NFC", text).replace("İ", "i").replace("I", "ı").lower()
 """
 """Lines of the Python of a readme that lower-case `text` by the rule of Turkish."""
-READS_MARKS = "transformers.js reads a typed `<pad>`, `<bos>`, `<eos>` or `<unk>` as that mark, and not as text."
 _JAVASCRIPT = template("onnx_export_readme.javascript.txt")
 _TWO_TOKENIZERS = template("onnx_export_readme.two_tokenizers.txt")
 
 
 def readme(translator: TrainedTranslator, name: str) -> str:
     """Return the text of the readme of the folder `name`."""
-    two, is_dotted = len(translator.tokenizers) > 1, _lowercases_dotted(translator)
+    two = len(translator.tokenizers) > 1
+    is_dotted = lowercases_dotted(translator.tokenizer_settings[0], translator.languages.source)
     target, longest = target_file(translator), longest_text(translator)
     max_length = min(_USUAL_LENGTH, longest or _USUAL_LENGTH)
     python = _PYTHON.format(
@@ -48,6 +48,8 @@ def readme(translator: TrainedTranslator, name: str) -> str:
     if longest is not None:
         marks = "`<eos>` of the source and " if translator.model.add_source_eos else ""
         limit = f"both lengths up to {longest:,} tokens, {marks}`<bos>` of the target included"
+    tokenizer = translator.tokenizers[0]
+    reads_spaces = translator.has_pieces and SPACE in tokenizer.decode(tokenizer.encode(f"a {SPACE} b"))
     languages = translator.languages
     pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
     return template("onnx_export_readme.of_translator.txt").format(
@@ -58,50 +60,28 @@ def readme(translator: TrainedTranslator, name: str) -> str:
         limit=limit,
         python=fenced("python", python),
         script=script,
-        differences=_differences(translator),
+        differences=_differences(
+            {"translator": True, "spaces": reads_spaces, "marks": True, "limit": longest is not None},
+            translator.tokenizer_settings[0],
+            "translate",
+            dotted=is_dotted,
+            longest=longest,
+            end=", and its end mark with it" if translator.model.add_source_eos else "",
+        ),
     )
 
 
-def _differences(translator: TrainedTranslator) -> str:
-    """Return a list of what the run does with a text, and these programs do otherwise."""
-    longest = longest_text(translator)
-    lines = [
-        "Both search greedily. Beams, the cutting of long lines, loops that are written again, glossaries, tags and"
-        " placeholders are dikkat's own."
-    ]
-    tokenizer = translator.tokenizers[0]
-    if translator.has_pieces and SPACE in tokenizer.decode(tokenizer.encode(f"a {SPACE} b")):
-        lines.append("Both read a typed `▁` as a space; the run keeps it.")
-    lines.append(READS_MARKS)
-    lines.append("transformers.js translates a blank line to something: leave it out.")
-    lines += tokenizer_differences(translator.tokenizer_settings[0], "translate", dotted=_lowercases_dotted(translator))
-    if longest is not None:
-        mark = ", and its end mark with it" if translator.model.add_source_eos else ""
-        lines.append(f"transformers.js cuts a text off after {longest:,} tokens{mark}; ONNX Runtime refuses it.")
-    return "What differs from `dikkat translate`:\n\n" + "".join(f"- {line}\n" for line in lines)
+def _differences(
+    reasons: Mapping[str, object], settings: Mapping[str, Any], verb: str, *, dotted: bool, **fields: object
+) -> str:
+    """Return a list of what transformers.js and the Python do otherwise than dikkat, for these reasons.
 
-
-def tokenizer_differences(settings: Mapping[str, Any], verb: str, *, dotted: bool) -> list[str]:
-    """Return what transformers.js makes of a tokenizer with these `settings`, and dikkat otherwise.
-
-    `dotted` says that texts are lower-cased by the rule of Turkish, and `verb` what is done with them.
+    `settings` are those of the tokenizer, `dotted` says that texts are lower-cased by the rule of Turkish, and `verb`
+    what is done with them.
     """
-    lines = []
-    if settings["model"].get("byte_fallback"):
-        lines.append(
-            "transformers.js reads a character that has no entry in the vocabulary as `<unk>`, where dikkat and the"
-            " Python above read its bytes: names in another script, emoji and rare letters are lost."
-        )
-    if dotted:
-        lines.append(
-            "The tokenizer lower-cases, but not by the rule of the language. The Python above does it; in JavaScript"
-            f' {verb} `text.normalize("NFC").replaceAll("İ", "i").replaceAll("I", "ı").toLowerCase()`.'
-        )
-    return lines
-
-
-def _lowercases_dotted(translator: TrainedTranslator) -> bool:
-    return lowercases_dotted(translator.tokenizer_settings[0], translator.languages.source)
+    reasons = {**reasons, "bytes": settings["model"].get("byte_fallback"), "dotted": dotted}
+    lines = chosen_lines("onnx_export_readme.differences.txt", reasons, verb=verb, **fields)
+    return "".join(f"- {line}\n" for line in lines)
 
 
 def fenced(language: str, code: str) -> str:
@@ -139,13 +119,15 @@ def classifier_readme(trained: TrainedClassifier, name: str) -> str:
         last=most - beginning,
         probabilities=_LOGISTIC if trained.is_multi_label else _SOFTMAX,
     )
-    differences = [
-        f"transformers.js reads the first {trained.longest - 1:,} tokens of a longer text; dikkat and the Python above"
-        f" read its first {beginning:,} and its last {most - beginning:,}.",
-        "transformers.js gives a text without words a label, too.",
-        READS_MARKS,
-        *tokenizer_differences(trained.tokenizer_settings, "classify", dotted=dotted),
-    ]
+    differences = _differences(
+        {"classifier": True, "marks": True},
+        trained.tokenizer_settings,
+        "classify",
+        dotted=dotted,
+        most=trained.longest - 1,
+        first=beginning,
+        last=most - beginning,
+    )
     outputs = "`logits`, `pooling_weights`" if trained.pools_by_attention else "`logits`"
     shares = "logistic function of each" if trained.is_multi_label else "softmax"
     pooling = ""
@@ -164,7 +146,6 @@ def classifier_readme(trained: TrainedClassifier, name: str) -> str:
 
 def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
     """Return the text of the readme of the folder `name` with a language model."""
-    is_foreign = isinstance(trained.tokenizer, ForeignTokenizer)
     marks, most, dotted = trained.special_tokens, trained.usual_output, trained.lowercases_dotted
     python = _WRITER.format(
         folder=name,
@@ -176,22 +157,14 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
         begin="" if marks.begin is None else f" or [{marks.begin}]  # an empty prompt begins a text",
         end="" if marks.end is None else _END.format(end=marks.end),
     )
-    differences = [
-        "Both write greedily unless told otherwise; `dikkat generate` draws by chance at a temperature of 0.8.",
-        f"`dikkat generate` forgets the older half of a text beyond the {trained.longest:,} tokens of training, and"
-        " writes on without end. The Python above stops there; give transformers.js a `max_new_tokens` that fits.",
-        *(
-            []
-            if marks.end is None
-            else ["Of several prompts at once transformers.js writes on after the end of a text."]
-        ),
-        *(
-            []
-            if is_foreign
-            else ["transformers.js needs a prompt; the others begin a text where it is empty.", READS_MARKS]
-        ),
-        *tokenizer_differences(trained.tokenizer_settings, "continue", dotted=dotted),
-    ]
+    is_own = not isinstance(trained.tokenizer, ForeignTokenizer)
+    differences = _differences(
+        {"writer": True, "ends": marks.end is not None, "begins": is_own, "marks": is_own},
+        trained.tokenizer_settings,
+        "continue",
+        dotted=dotted,
+        longest=trained.longest,
+    )
     reading = ""
     if trained.head.objective == "prefix":
         reading = "\nThe tokens of one call are read both ways, as the prefix in training: give the prompt whole.\n"
@@ -204,10 +177,10 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
     )
 
 
-def _practice(python: str, script: str, command: str, differences: list[str]) -> str:
+def _practice(python: str, script: str, command: str, differences: str) -> str:
     return _PRACTICE.format(
         python=fenced("python", python),
         script=fenced("js", script),
         command=command,
-        differences="".join(f"- {line}\n" for line in differences),
+        differences=differences,
     )
