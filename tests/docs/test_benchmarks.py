@@ -53,7 +53,10 @@ def limit_processor_time() -> None:
             ("how well dikkat translates", "lc.norm.tok", "--minutes", "--teachers", "--seeds", "--data", "--env"),
         ),
         ("adaptation.py", ("gains in a domain by --from", "pymarian", "--minutes", "--mix", "--shares", "--data")),
-        ("guard.py", ("as fast as that of another commit", "--before", "--run", "--lines", "--rounds", "--rows")),
+        (
+            "guard.py",
+            ("as fast and as small as that of another commit", "--before", "--run", "--lines", "--rounds", "--rows"),
+        ),
         (
             "classifiers.py",
             ("well dikkat classifies", "fastText", "--sets", "--most", "--data", "--without-fasttext"),

@@ -221,7 +221,7 @@ def test_a_server_answers_what_the_run_writes_behind_the_token(imported: Path) -
 def test_a_classifier_that_begins_with_its_encoder_writes_no_token(imported: Path) -> None:
     settings = shape_settings(imported)
     assert RunDirectory.open(imported).read_config()["model"]["target_prefix"] > EOS_ID
-    assert "target_prefix" not in settings["model"]
+    assert settings["model"]["target_prefix"] is None
 
 
 @pytest.mark.nightly

@@ -202,6 +202,10 @@ def test_help_and_no_arguments(command: str, server: ForkServer) -> None:
         alone = server(*words)
         check(alone, 0)
         assert (alone.stdout, alone.stderr) == (asked.stdout, "")
+    elif command == "doctor":
+        # alone it says what a report of a fault should say of this computer
+        check(alone := server(*words), 0)
+        assert alone.stdout.startswith(b"dikkat ")
     elif command not in BUSY_ALONE:
         alone = server(*words)
         check(alone, 2)

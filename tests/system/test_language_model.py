@@ -247,8 +247,6 @@ def test_what_cannot_be_generated_is_one_line(dikkat: Command, written: Path, tr
         ("--seed", "-1", "--seed must be a whole number of at least 0, not -1"),
     ):
         assert dikkat.fails(2, "generate", written, "the", option, value) == limit
-    explained = dikkat.fails(2, "explain", "the dog", "--run", written)
-    assert explained == f"{written}: this run holds no translator, and only of one can a cell be explained"
     assert dikkat.fails(2, "generate", trained, "the") == f'{trained}: holds a "translator", not a language model'
     assert "--stride must be a whole number from 1 to the context, 32, not 33" in dikkat.fails(
         2, "evaluate", written, "--stride", "33"

@@ -134,7 +134,7 @@ def test_every_sentence_is_translated_and_the_chosen_one_shown(
         assert other.text(".column.right .token >> nth=1") == "▁king"
     type_text(page, "\U0001f600 12!", "copied")
     assert page.text("#target-text") == "\U0001f600 12!"
-    assert "no words" in page.text("#notice")
+    assert "No words" in page.text("#notice")
 
 
 def test_the_maps_are_those_of_the_sentence(page: Watched, trained: Path) -> None:

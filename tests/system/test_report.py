@@ -9,7 +9,8 @@ from xml.etree import ElementTree
 
 import pytest
 from tests.system.toy import Command, settings
-from tests.unit.explain.report.inspection import Seen, seen
+from tests.unit.explain.report.inspection import Seen
+from tests.unit.tasks.test_watching import content
 
 
 def test_a_finished_run_becomes_one_file(dikkat: Command, trained: Path, tmp_path: Path) -> None:
@@ -142,9 +143,9 @@ def test_a_run_can_be_watched(dikkat: Command, toy_data: Path, tmp_path: Path) -
     options = settings(training__max_epochs=2, training__validations=2)
     code, _, notes = dikkat("train", "translator", toy_data, "--out", tmp_path / "run", "--watch", page, *options)
     assert code == 0, notes
-    result = seen(page.read_text(encoding="utf-8"))
-    assert len(result.named("figure")) == 2 * 3
-    assert "finished" in result.text
+    followed = content(page.read_text(encoding="utf-8"))
+    assert len(followed["losses"]) == 2
+    assert followed["updates"][-1] == followed["losses"][-1][0]
     message = dikkat.fails(2, "train", "translator", toy_data, "--out", tmp_path / "other", "--watch", "watch.png")
     assert message == "watch.png: a page is written as .html, not .png; rename it"
     assert not (tmp_path / "other").exists()

@@ -57,6 +57,14 @@ def import_checkpoint(
         else:
             print_note("left out, heads of other tasks: {names}", named)
     kind = imported.task
-    uses = {"translator": "translate", "lm": "generate", "classifier": "classify"}
-    following = piped(uses.get(kind, "embed"), out)
+    following = piped(
+        "translate"
+        if kind == "translator"
+        else "generate"
+        if kind == "lm"
+        else "classify"
+        if kind == "classifier"
+        else "embed",
+        out,
+    )
     print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)

@@ -83,6 +83,9 @@ SILENT: dict[str, set[str]] = {
     # Muon and the moving average are not used, no head is guided, and nothing that is saved changes what is learned
     "training": {
         "seed",
+        # one model, all of whose weights are trained
+        "members",
+        "low_rank",
         "matrix_learning_rate",
         "ema_decay",
         "save_minutes",

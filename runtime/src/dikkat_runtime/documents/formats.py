@@ -51,7 +51,7 @@ FORMATS = (
     Format(msg("Android strings"), (".xml",), "xml_strings", "read_resources"),
     Format(msg("JSON lines"), (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
-PLAIN_TEXT = Format(msg("plain text"), (".txt",), "plain_text", "read_text")
+PLAIN_TEXT = Format(msg("plain text"), (".txt",), "decoded_file", "read_text")
 """It is written by `--out` alone; everywhere else a file of its name is one of lines."""
 _BEGINNINGS = (
     (re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"), ".mo"),
