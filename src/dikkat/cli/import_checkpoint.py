@@ -57,14 +57,8 @@ def import_checkpoint(
         else:
             print_note("left out, heads of other tasks: {names}", named)
     kind = imported.task
-    following = piped(
-        "translate"
-        if kind == "translator"
-        else "generate"
-        if kind == "lm"
-        else "classify"
-        if kind == "classifier"
-        else "embed",
-        out,
-    )
+    if kind == "classifier":
+        following = piped("classify", out)
+    else:
+        following = piped("translate" if kind == "translator" else "generate" if kind == "lm" else "embed", out)
     print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)
