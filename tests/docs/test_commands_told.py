@@ -123,9 +123,8 @@ def test_every_option_that_is_named_exists() -> None:
     named = {
         (path.name, option)
         for path in SOURCES
-        if not re.search(
-            """var\\(--|style="--""", path.read_text(encoding="utf-8")
-        )  # where two dashes begin a colour of a page
+        # where two dashes begin a colour of a page
+        if not re.search("""var\\(--|style="--""", path.read_text(encoding="utf-8"))
         for text in texts_of_file(path)
         for option in re.findall(r"(?<![\w-])--[a-z][a-z-]*[a-z]", text)
     }
