@@ -21,6 +21,8 @@ ALLOWED = {
     "documents/formats.py": "only matched at the beginning of a file",
     "documents/html.py:_CHARSET": "reads 4,096 bytes",
     "documents/json_strings.py:_TOKEN": "reads valid JSON, in which every string is closed",
+    "documents/markdown.py:_LINK_TITLE": "reads the last 2,000 characters of a link",
+    "localization.py:_IN_SCRIPTS": "reads scripts and pages of our own",
     "documents/markdown.py:_INLINE": "an address ends at the first bracket that another one opens",
     "documents/open_document.py:_PARTS": "only matched against the whole name of an entry",
     "documents/tables.py:_JSON_VALUE": "reads valid JSON, in which every string is closed",

@@ -40,6 +40,8 @@ _PATH = r"(?:\\.|[^()\s\\])"
 _TARGET = rf"\(\s*+(?:<(?:\\.|[^<>\n\\])*+>|(?!<)(?:{_PATH}|\((?:{_PATH}|\({_PATH}*+\))*+\))*+)(?:\s++{_TITLE})?+\s*+\)"
 """The address of a link with its title."""
 _LINK_TITLE = re.compile(rf"{_TITLE}(?=\s*\)\Z)")
+MAX_TITLE = 2000
+"""Characters of a link, its last, in which a title is looked for."""
 _ENDING = "?!.,:;*_~"
 """Signs that belong to an address where more of it follows."""
 _INLINE = re.compile(
@@ -87,7 +89,8 @@ def read_markdown(data: bytes, name: str, options: Options) -> TextDocument:
         segment = _front(file, block) if block.is_front else _segment(file, block, known)
         if segment is not None:
             segments.append(segment)
-            titles = (_LINK_TITLE.search(tag.markup) for tag in tags_of(segment.content) if tag.markup.endswith(")"))
+            links = (tag.markup[-MAX_TITLE:] for tag in tags_of(segment.content) if tag.markup.endswith(")"))
+            titles = map(_LINK_TITLE.search, links)
             remarks[TITLES] += sum(title is not None and has_words(title[0]) for title in titles)
     return TextDocument(file, segments, remarks, markup=False)
 

@@ -240,7 +240,8 @@ def _quoted(text: str, newline: str, is_folded: bool) -> str:
     """Return a string of a catalog, over several lines where its source is."""
     if not is_folded:
         return f'"{text.translate(_WRITTEN)}"'
-    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    *ended, last = text.split("\n")
+    lines = [*(f"{line}\n" for line in ended), *([last] if last else [])]
     folded = [part for line in lines for part in _folded(line.translate(_WRITTEN))]
     return newline.join(f'"{part}"' for part in ("", *folded))
 

@@ -17,7 +17,12 @@ class Reading {
 
   // The names that stand for placeholders, those first that the model copies unchanged.
   get surrogates() {
-    const isCopied = (name) => this.copied(name).replace(/^[ .]+|[ .]+$/g, "") === name;
+    // a model puts a full stop after a name alone; what it writes may be long, so that no pattern looks for its end
+    const isCopied = (name) => {
+      let written = this.copied(name).replace(/^[ .]+/, "");
+      while (/[ .]$/.test(written.slice(-1))) written = written.slice(0, -1);
+      return written === name;
+    };
     return (this.ranked ??= this.table.surrogates.map((name) => [!isCopied(name), name]).sort((a, b) => a[0] - b[0]).map(([, name]) => name));
   }
 
