@@ -25,7 +25,6 @@ ALLOWED = {
     "localization.py:_IN_SCRIPTS": "reads scripts and pages of our own",
     "documents/markdown.py:_INLINE": "an address ends at the first bracket that another one opens",
     "documents/open_document.py:_PARTS": "only matched against the whole name of an entry",
-    "documents/tables.py:_JSON_VALUE": "reads valid JSON, in which every string is closed",
     "documents/xml_nodes.py:_NODE": "reads well-formed XML, in which everything is closed",
     "tasks/insertion.py": "reads a translation, which is as long as the model allows",
     "text/sentences.py:LAST_WORD": "reads 32 characters",
