@@ -28,7 +28,6 @@ MAX_FILES_LENGTH = (
     "tests/docs/checklist/test_seed_001_reordering.py",
     "tests/unit/training/test_loop.py",
     "tests/mutations/test_mutations.py",
-    "tests/unit/explain/comparison/test_picture.py",
     "tests/runtime/test_terms.py",
     "tests/system/test_tasks.py",
     "tests/unit/explain/doctor/test_examination.py",
