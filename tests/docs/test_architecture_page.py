@@ -74,3 +74,4 @@ def test_an_addition_touches_at_most_two_files() -> None:
     for row in rows:
         touched = NAMED.findall(row.split("|")[3])
         assert len(touched) <= 2, row
+        assert touched or NAMED.findall(row.split("|")[2]), f"{row}: names no file at all"
