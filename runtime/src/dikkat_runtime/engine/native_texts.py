@@ -103,7 +103,9 @@ class NativeStack:
         """Take over `arrays` by their names; `where` is their file, for messages. Raises as `NativeEngine`."""
         threads = available_threads() if threads is None else threads
         self.info = EngineInfo("native", precision, threads, library()[1])
-        self.weights = Weights(arrays, where, precision == "int8", threads)
+        # a language model has a few activations far larger than the rest, which groups keep from all others
+        bits = 4 if precision == "int4" else 8 if precision == "int8" and stack == "decoder" else 0
+        self.weights = Weights(arrays, where, precision == "int8", threads, bits)
         layers = settings.encoder_layers if stack == "encoder" else settings.decoder_layers
         self.stack = Stack(self.weights, settings, stack, layers, embedding)
 
@@ -210,7 +212,10 @@ class NativeLanguageModel(NativeStack):
         self.objective = objective
         shape = settings.vocab_size, settings.model_dim
         bias = self.weights.array("output_bias", settings.vocab_size) if self.weights.has("output_bias") else None
-        self._output = self.weights.matrix(self.weights.array("output_weight", *shape), bias)
+        weight = self.weights.array("output_weight", *shape)
+        # four bits of the output matrix cost more perplexity than those of all blocks
+        grouped = self.weights.grouped(weight, bias, bits=8) if self.weights.group_bits else None
+        self._output = self.weights.matrix(weight, bias) if grouped is None else grouped
         self.weights.check_all_used()
 
     def hidden(self, rows: Rows) -> Memory:

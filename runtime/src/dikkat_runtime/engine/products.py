@@ -12,7 +12,7 @@ import numpy as np
 
 from dikkat_runtime.errors import msg
 from dikkat_runtime.native.arrays import Array, address, empty
-from dikkat_runtime.native.library import Attention, Linear, library
+from dikkat_runtime.native.library import Attention, Grouped, Linear, library
 
 # Non-linearities over numpy arrays, in the precision of their argument.
 
@@ -74,12 +74,14 @@ def softmax(scores: Array) -> Array:
     return np.asarray(weights / np.where(total > 0, total, 1))
 
 
-def linear(layer: Linear, x: Array, threads: int) -> Array:
-    """Return outputs (…, outputs) of a linear layer over `x` (…, inputs), in int8 where it is packed so."""
+def linear(layer: Linear | Grouped, x: Array, threads: int) -> Array:
+    """Return outputs (…, outputs) of a linear layer over `x` (…, inputs), in the bits that it is packed in."""
     x = np.ascontiguousarray(x, np.float32)
     output = empty((*x.shape[:-1], layer.outputs))
     rows = x.size // layer.inputs
-    if library()[0].linear_layer(ctypes.byref(layer), address(x), address(output), rows, threads):
+    kernels = library()[0]
+    compute = kernels.grouped_layer if isinstance(layer, Grouped) else kernels.linear_layer
+    if compute(ctypes.byref(layer), address(x), address(output), rows, threads):
         raise MemoryError(msg("no memory left for a linear layer"))
     return output
 

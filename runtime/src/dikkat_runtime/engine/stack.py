@@ -60,7 +60,7 @@ class Linear:
     """A linear layer `x @ weight.T + bias`, in eight bits where the weights are."""
 
     def __init__(self, weights: Weights, name: str, outputs: int, inputs: int) -> None:
-        self._layer, self._weights = weights.linear(name, outputs, inputs), weights
+        self._layer, self._weights = weights.layer(name, outputs, inputs), weights
 
     def __call__(self, x: Array) -> Array:
         return linear(self._layer, x, self._weights.threads)

@@ -12,7 +12,7 @@ import numpy as np
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
-from dikkat_runtime.native.library import Linear, Norm, Packing, Words, library
+from dikkat_runtime.native.library import Grouped, Linear, Norm, Packing, Words, library
 from dikkat_runtime.special_tokens import EOS_ID
 
 PANEL, QUAD, LANES = 64, 4, 16
@@ -28,6 +28,8 @@ class Weights:
     """The file, for messages."""
     in_bytes: bool
     threads: int
+    group_bits: int = 0
+    """Bits of a weight where groups of inputs have scales of their own, as language models need; 0 for none."""
     used: set[str] = field(default_factory=set)
     _kept: list[Array] = field(default_factory=list)
     """The arrays that C reads in place."""
@@ -71,6 +73,22 @@ class Weights:
         """Return a linear layer of a matrix (outputs, inputs) that is kept already."""
         packed = self._packed(weight) if self.in_bytes else ()
         return Linear(address(weight), address(bias), weight.shape[1], weight.shape[0], *map(address, packed))
+
+    def layer(self, name: str, outputs: int, inputs: int) -> Linear | Grouped:
+        """Return a linear layer in the precision of the weights, in groups where they are so."""
+        if not self.group_bits:
+            return self.linear(name, outputs, inputs)
+        bias = self.array(f"{name}.bias", outputs) if self.has(f"{name}.bias") else None
+        return self.grouped(self._copy(f"{name}.weight", outputs, inputs), bias)
+
+    def grouped(self, weight: Array, bias: Array | None, bits: int | None = None) -> Grouped:
+        """Return a linear layer of a matrix (outputs, inputs) of which each group of inputs has a scale of its own."""
+        layer = Grouped(None, address(bias), weight.shape[1], weight.shape[0], bits or self.group_bits)
+        packed = empty(library()[0].grouped_bytes(ctypes.byref(layer)), np.uint8)
+        layer.weight = address(packed)
+        library()[0].pack_groups(ctypes.byref(layer), address(weight), weight.strides[0] // 4, self.threads)
+        self._kept.append(packed)
+        return layer
 
     def recurrent(self, name: str, width: int) -> Linear:
         """Return content (no bias) and forget gate of a recurrent unit as one linear layer, the content first."""

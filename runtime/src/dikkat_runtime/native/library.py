@@ -44,6 +44,12 @@ class Linear(ctypes.Structure):
     ]
 
 
+class Grouped(ctypes.Structure):
+    """The structure `Grouped` of grouped_layer.c: a linear layer whose groups of weights have scales of their own."""
+
+    _fields_ = [*_addresses("weight", "bias"), *_numbers("inputs", "outputs", "bits")]
+
+
 class Rotation(ctypes.Structure):
     """The structure `Rotation` of rotation.h."""
 
@@ -190,7 +196,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
 
     Raises `AbsentError` for a library that has other structures.
     """
-    for structure in (Packing, Linear, Norm, Attention, Encoder, Decoder, Search, Words):
+    for structure in (Packing, Linear, Grouped, Norm, Attention, Encoder, Decoder, Search, Words):
         try:
             size = c_int64.in_dll(loaded, f"size_of_{structure.__name__}").value
         except ValueError:
@@ -203,6 +209,9 @@ def _declare(loaded: ctypes.CDLL) -> None:
     arguments = {
         "pack_bytes": [POINTER(Packing), c_int],
         "linear_layer": [POINTER(Linear), c_void_p, c_void_p, c_int64, c_int64],
+        "grouped_bytes": [POINTER(Grouped)],
+        "pack_groups": [POINTER(Grouped), c_void_p, c_int64, c_int64],
+        "grouped_layer": [POINTER(Grouped), c_void_p, c_void_p, c_int64, c_int64],
         "attention_forward": [POINTER(Attention), c_void_p],
         "encoder_run": [POINTER(Encoder), c_void_p],
         "decoder_scratch": [decoder],
@@ -218,6 +227,6 @@ def _declare(loaded: ctypes.CDLL) -> None:
     for name, types in arguments.items():
         function = getattr(loaded, name)
         function.argtypes = types
-        function.restype = None if name.startswith(("search_", "top_", "norm")) else c_int
-    for name in ("decoder_scratch", "search_scratch"):
+        function.restype = None if name.startswith(("search_", "top_", "norm", "pack_groups")) else c_int
+    for name in ("decoder_scratch", "search_scratch", "grouped_bytes"):
         getattr(loaded, name).restype = c_int64

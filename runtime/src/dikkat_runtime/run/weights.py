@@ -25,7 +25,7 @@ _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4
 """The types of arrays of a run, by their names in the file."""
 STORED_PRECISION = "precision"
 """The note of the precision that weights were exported in; none for float32."""
-MEMORY_SHARE = {"float32": 1.0, "int8": 0.5}
+MEMORY_SHARE = {"float32": 1.0, "int8": 0.5, "int4": 0.4}
 """What an engine holds in memory of its own, at least, as a share of a file of float32 numbers, by its precision."""
 SCALE = ":scale"
 """Ends the name of the array with the size of a step of each row of a matrix in eight bits."""
