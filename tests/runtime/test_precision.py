@@ -188,7 +188,7 @@ def test_four_bits_are_smaller_than_eight_and_not_for_translators(run: Path, tmp
     assert held["int4"] < held["int8"] < held["float32"]
     assert abs(nats["int8"] - nats["float32"]) < 0.02
     assert abs(nats["int4"] - nats["float32"]) < 0.3
-    with pytest.raises(UsageError, match="^int4 is for language models, classifiers and encoders; for a translator"):
+    with pytest.raises(UsageError, match=r"^int4 is for language models, classifiers and encoders; for a translator"):
         Translator.load(run, "int4")
-    with pytest.raises(UsageError, match="^int4 is for the native engine; leave out --precision or --engine torch$"):
+    with pytest.raises(UsageError, match=r"^int4 is for the native engine; leave out --precision or --engine torch$"):
         runtime.Generator.load(own, "int4", engine="torch")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from dikkat_runtime.engine.decoding import length_penalties
-from dikkat_runtime.engine.products import attend, linear
+from dikkat_runtime.engine.products import GATED, activated, attend, linear
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import ALIGNMENT, Array, address, full
 
@@ -106,6 +109,23 @@ def test_a_large_activation_costs_its_own_group_alone() -> None:
     weights = Weights({"a.weight": weight}, "here", True, 1, 8)
     assert np.abs(linear(weights.layer("a", 40, 64), x, threads=1) - exact).max() < 0.2
     assert np.abs(linear(weights.linear("a", 40, 64), x, threads=1)).max() == 0, "by one scale a row, all else is lost"
+
+
+FORMULAS: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("name", [*FORMULAS, *GATED])
+def test_a_non_linearity_is_its_formula(name: str) -> None:
+    x = (4 * drawn(3, 40, 34)).astype(np.float32)
+    wide = x.astype(np.float64)
+    expected = FORMULAS[GATED[name]](wide[..., :17]) * wide[..., 17:] if name in GATED else FORMULAS[name](wide)
+    np.testing.assert_allclose(activated(name, x, threads=2), expected, rtol=1e-6, atol=3e-6)
+    assert np.isnan(activated("gelu", np.full((1, 3), np.nan), threads=1)).all()
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 9), (9, 9), (40, 130)])

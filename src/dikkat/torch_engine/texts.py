@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dikkat.config import ClassifierConfig, ModelConfig
-from dikkat.models.classifier import EncoderClassifier, SentenceEncoder
+from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.cache import StackCache
@@ -203,13 +203,6 @@ class _FiniteModel:
     def read(self, tokens: Int[Tensor, "R T"], cache: StackCache) -> Float[Tensor, "R V"]:
         """Return the logits of the next token. Raises `DataError` where they are not finite."""
         return in_range(self._model.read(tokens, cache), self._where)
-
-
-class TorchEncoder(TorchTexts):
-    """The engine of an imported sentence encoder, pooled as its makers did."""
-
-    def __init__(self, model: SentenceEncoder, pooling: Hidden, *, why_not_native: str = "") -> None:
-        super().__init__(model, model, pooling, why_not_native=why_not_native)
 
 
 # Generate text: rows of tokens grow side by side, one token a step, in constant memory.

@@ -30,9 +30,6 @@ class EngineFactory(Protocol):
     def open_engine(self, request: EngineRequest, choice: EngineChoice) -> Any:
         """Return the engine with the weights of a run. Raises as the `load` of its kind."""
 
-    def open_encoder(self, request: EngineRequest) -> tuple[Any, Any]:
-        """Return the engine and the `TextReading` of an imported sentence encoder."""
-
     def open_module(self, request: EngineRequest, engine: Any) -> Any:
         """Return the module that a torch `engine` computes with, or a new one with the weights of the run."""
 
@@ -66,7 +63,7 @@ def torch_factory() -> EngineFactory:
     return factory
 
 
-COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK}
+COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK, "encoder": STACK}
 """The settings that the native engine computes, by the name of a kind of model in config.json."""
 
 

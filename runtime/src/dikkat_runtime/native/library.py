@@ -13,7 +13,7 @@ from dikkat_runtime.native.library_cache import LEVELS, source_digest
 # The structures of the C kernels, field for field.
 
 
-ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2}
+ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
 """The numbers of the activations of layers.h, by the names of config.json."""
 
 
@@ -212,6 +212,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "grouped_bytes": [POINTER(Grouped)],
         "pack_groups": [POINTER(Grouped), c_void_p, c_int64, c_int64],
         "grouped_layer": [POINTER(Grouped), c_void_p, c_void_p, c_int64, c_int64],
+        "activate_rows": [c_void_p, c_void_p, *[c_int64] * 5],
         "attention_forward": [POINTER(Attention), c_void_p],
         "encoder_run": [POINTER(Encoder), c_void_p],
         "decoder_scratch": [decoder],
@@ -227,6 +228,6 @@ def _declare(loaded: ctypes.CDLL) -> None:
     for name, types in arguments.items():
         function = getattr(loaded, name)
         function.argtypes = types
-        function.restype = None if name.startswith(("search_", "top_", "norm", "pack_groups")) else c_int
+        function.restype = None if name.startswith(("search_", "top_", "norm", "pack_groups", "activate_")) else c_int
     for name in ("decoder_scratch", "search_scratch", "grouped_bytes"):
         getattr(loaded, name).restype = c_int64

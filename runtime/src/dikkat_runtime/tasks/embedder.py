@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.choose import EngineRequest, torch_factory
+from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName, Memory, Rows, TextEngine
 from dikkat_runtime.engine.ensemble import first_member
 from dikkat_runtime.engine.native_texts import mean
@@ -17,12 +17,15 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_settings, section
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
-from dikkat_runtime.tasks.opening import OpenedModel
+from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_encoder, open_engine
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE, BATCH_TOKENS = 32, 8192
@@ -101,8 +104,7 @@ class Embedder(OpenedModel):
         if kind == "lm":
             return of_language_model(run, config, Generator.load(run, precision, device, engine, threads=threads))
         if kind == "encoder":
-            request = EngineRequest(run, config, precision, device, engine, threads)
-            return cls(*torch_factory().open_encoder(request))
+            return of_encoder(EngineRequest(run, config, precision, device, engine, threads))
         if kind != "translator":
             raise UsageError('{run}: holds a "{kind}", for which this version has no vectors', run, kind)
         # nothing is written, so that no shortlist is needed
@@ -224,6 +226,20 @@ def of_language_model(run: Path, config: Mapping[str, Any], generator: Generator
     tokenizer: Any = generator.tokenizer
     reading = TextReading(tokenizer.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, tokenizer.labels)
     return Embedder(generator.engine, reading)
+
+
+def of_encoder(request: EngineRequest) -> Embedder:
+    """Return the embedder of an imported encoder, which reads texts between its special tokens."""
+    run, config = request.run, request.config
+    tokenizer = ForeignTokenizer.load(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size)
+    most = int(section(config, "encoder", run).get("max_length", 512))
+    longest = longest_text(run, config, most, special=tokenizer.frame_size)
+    reading = TextReading(
+        tokenizer.encode_batch, lambda ids: tokenizer.framed(ids[:longest]), longest, tokenizer.labels
+    )
+    embedder = Embedder(open_engine(request, native_encoder), reading)
+    embedder.request = request
+    return embedder
 
 
 def longest_text(run: Path, config: Mapping[str, Any], limit: int, special: int) -> int:

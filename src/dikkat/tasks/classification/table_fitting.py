@@ -178,7 +178,9 @@ class _Problem:
     def chosen(self, kinds: tuple[str, ...]) -> TableSettings:
         """Return the choice with the least loss on held-out texts: first the kinds, then the strength by steps."""
         middle = STRENGTHS.index(100.0)
-        sets = [kinds, *((kind,) for kind in kinds)] if len(kinds) > 1 else [kinds]
+        # of few texts the loss says too little to leave a kind out
+        is_telling = len(kinds) > 1 and len(self._folds) >= _MAX_SMALL_DATA
+        sets = [kinds, *((kind,) for kind in kinds)] if is_telling else [kinds]
         best = min((TableSettings(some, STRENGTHS[middle]) for some in sets), key=self._loss)
         for others in (STRENGTHS[middle + 1 :], STRENGTHS[:middle][::-1]):
             for strength in others:
