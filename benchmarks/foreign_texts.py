@@ -159,8 +159,10 @@ def by_transformers(run: Path) -> Callable[[np.ndarray, int], Any]:
 
     torch.set_num_threads(1)
     own = json.loads((run / "config.json").read_text(encoding="utf-8"))["model"]
-    sizes = {"hidden_size": "model_dim", "intermediate_size": "feed_forward_dim", "num_hidden_layers": "decoder_layers",
-             "num_attention_heads": "num_heads", "num_key_value_heads": "num_kv_heads", "vocab_size": "vocab_size"}  # fmt: skip
+    sizes = {"hidden_size": "model_dim", "intermediate_size": "feed_forward_dim",
+             "num_hidden_layers": "decoder_layers",
+             "num_attention_heads": "num_heads", "num_key_value_heads": "num_kv_heads",
+             "vocab_size": "vocab_size"}  # fmt: skip
     config = LlamaConfig(**{theirs: own[ours] for theirs, ours in sizes.items()}, tie_word_embeddings=True)
     model = LlamaForCausalLM(config).eval()
 
