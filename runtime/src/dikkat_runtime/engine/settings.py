@@ -226,9 +226,10 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     usual = 1.0 / math.sqrt(head_dim) if model.get("score", "scaled_dot") == "scaled_dot" else 1.0
     target = model.get("target_vocab_size")
     sizes = ("vocab_size", "feed_forward_dim", "encoder_layers", "decoder_layers", "max_positions")
+    own: dict[str, Any] = {name: model.get(name, values[0]) for name, values in allowed.items() if name in chosen}
+    own |= {name: _whole(model, name, where) for name in sizes}
     return ModelSettings(
-        **{name: _whole(model, name, where) for name in sizes},
-        **{name: model.get(name, values[0]) for name, values in allowed.items() if name in chosen},
+        **own,
         target_vocab_size=None if target is None else _whole(model, "target_vocab_size", where),
         model_dim=width,
         num_heads=heads,

@@ -51,7 +51,7 @@ class OpenedModel(ABC):
         engine: EngineName = "auto",
         *,
         threads: int | None = None,
-    ) -> "X":
+    ) -> Self:
         """Return the model of a run directory, trained or imported, by the engine of that name.
 
         "auto" is native where it can be. Raises `UsageError` for a model of another kind, an engine that cannot run and
