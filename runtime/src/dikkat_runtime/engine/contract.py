@@ -102,7 +102,7 @@ class EngineInfo:
 
 @dataclass(frozen=True, slots=True)
 class SearchRequest:
-    """What a search is asked for single sources, in addition to its options."""
+    """Hold what a search is asked for single sources, in addition to its options."""
 
     numbers: Sequence[int] | None = None
     """The numbers of the sentences, by default from 0: with the seed they decide what sampling draws."""
