@@ -53,14 +53,14 @@ def _is_small(run: RunDirectory, most_bytes: int) -> bool:
 
 
 def _are_sound(run: RunDirectory, state: TrainingState) -> bool:
-    if state.best_sha256 and checksum(run.weights) == state.best_sha256:
+    if checksum(run.weights) == state.best_sha256:
         return True
     try:
         run.load_weights()
         step = _step_of(run)
     except (DataError, MissingInputError):
         return False
-    if state.best_sha256 and step <= state.updates:
+    if step <= state.updates:
         return False
     # killed after a better validation wrote its weights and before its checkpoint: the run comes there again
     state.best_sha256 = checksum(run.weights)

@@ -61,7 +61,7 @@ class TrainingState:
     best_update: int = 0
     """Updates done at that validation."""
     best_sha256: str = ""
-    """Checksum of model.safetensors; empty in the runs of an older dikkat."""
+    """Checksum of model.safetensors; empty before the first validation."""
     stale: int = 0
     """Validations since the best one."""
     skipped: int = 0

@@ -9,17 +9,12 @@ import numpy as np
 from dikkat_runtime.engine.choose import torch_factory
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.ensemble import first_member
-from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName, native_precision
-from dikkat_runtime.engine.settings import model_settings
-from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.run.config import read_config, section
-from dikkat_runtime.run.weights import read_weights
-from dikkat_runtime.tasks.aligner import Aligner
+from dikkat_runtime.tasks.aligner import Aligner, forced_attention
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.embedder import WINDOW, Vector, longest_text
 from dikkat_runtime.tasks.translator import Translator
@@ -63,7 +58,9 @@ class CrossEmbedder:
         translator = Translator.load(run, precision, device, engine, threads=threads)
         is_native = translator.info.name == "native"
         contexts: Contexts = (
-            native_contexts(run) if is_native else torch_factory().contexts(first_member(translator.engine))
+            forced_attention(run, config).contexts
+            if is_native
+            else torch_factory().contexts(first_member(translator.engine))
         )
         most = int(section(config, "data", run)["max_length"])
         width = int(section(config, "model", run)["model_dim"])
@@ -97,12 +94,3 @@ class CrossEmbedder:
                 target = list(hypotheses[0].tokens)
                 values = self._contexts(source, target) if target else np.zeros((0, self.width), np.float32)
                 yield number, translator.target_tokenizer.decode(target), target, values, len(row) - len(source)
-
-
-def native_contexts(run: Path) -> Contexts:
-    """Return the computation of a run's cross-attention over numpy. Raises `UsageError` where it cannot be computed."""
-    config = read_config(run, "translator")
-    settings = model_settings(config, str(run / "config.json"), FORCED)
-    file = run / "model.safetensors"
-    weights = Weights(read_weights(file), str(file), in_bytes=False, threads=available_threads())
-    return ForcedAttention(weights, settings).contexts

@@ -102,14 +102,8 @@ def draw_cross_attention(translator: Translator, sentence: str, picture: Path) -
 
 
 def _require_quickstart(run: RunDirectory, pair: str) -> None:
-    """Refuse to go on with a run of other data, or one that ends by the clock, as those of an older dikkat do."""
-    settings = run.read_config()
-    data: Any = settings.get("data_source", {})
-    is_ours = isinstance(data, dict) and data.get("data") == [f"{PHRASEBOOK}{_name(pair)}"]
-    is_timed = settings.get("training", {}).get("minutes") is not None and not run.is_finished
-    if is_ours and not is_timed:
-        return
-    what = msg("an unfinished run of an older dikkat" if is_ours else "another run")
-    raise CannotCreateError("{path}: holds {content}; use {command}").fill(
-        run.path, what, quickstart_command(pair, free_folder(run.path))
-    )
+    """Refuse to go on with a run of other data."""
+    data: Any = run.read_config().get("data_source", {})
+    if not isinstance(data, dict) or data.get("data") != [f"{PHRASEBOOK}{_name(pair)}"]:
+        command = quickstart_command(pair, free_folder(run.path))
+        raise CannotCreateError("{path}: holds another run; use {command}", run.path, command)
