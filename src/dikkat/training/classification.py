@@ -72,7 +72,6 @@ class ClassificationTask:
         self.plan = _plan(corpus, config.training.tokens_per_batch, config.training.seed)
         self._validation, self._texts, self.table = validation, texts, table
         self._tokens_per_batch = config.training.tokens_per_batch
-        self._ranks: Ranks = ONE_PROCESS
         self.limit_validation(1.0)
         self._smoothing = config.training.label_smoothing
         self.settings = config.classifier
@@ -134,13 +133,9 @@ class ClassificationTask:
         self._validation_plan = BatchPlan(lengths, np.zeros_like(lengths), self._tokens_per_batch, seed=0)
         return len(self._rows) / len(self._validation)
 
-    def share_validation(self, ranks: Ranks) -> None:
-        """Let each of `ranks` classify some of the held-out texts."""
-        self._ranks = ranks
-
-    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+    def validate(self, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS) -> Validation:
         """Compute loss, accuracy and F1 of held-out texts; see `Task`."""
-        logits = self._validation_logits(should_stop)
+        logits = self._validation_logits(should_stop, ranks)
         if self.table is None or not np.isfinite(logits).all():
             return self._validated(logits, number)
         known = self.table.validation[self._rows].astype(np.float64)
@@ -182,7 +177,7 @@ class ClassificationTask:
         return ("text", text), ("model", predicted), ("human", wanted)
 
     @torch.inference_mode()
-    def _validation_logits(self, should_stop: Stop) -> NDArray[np.float64]:
+    def _validation_logits(self, should_stop: Stop, ranks: Ranks) -> NDArray[np.float64]:
         """Compute logits (N, C), in the order of the rows that are validated on."""
         batches = list(self._validation_plan.epoch(0))
 
@@ -191,7 +186,7 @@ class ClassificationTask:
             return scores
 
         logits = np.zeros((len(self._rows), len(self.labels)))
-        for indices, scores in zip(batches, share_out(self._ranks, len(batches), logits_of, should_stop), strict=True):
+        for indices, scores in zip(batches, share_out(ranks, len(batches), logits_of, should_stop), strict=True):
             logits[indices] = scores
         return logits
 

@@ -60,7 +60,6 @@ class LanguageModelTask:
         self._bits_factor = bits_factor
         self._show = show
         self._validation_tokens = MAX_VALIDATION_TOKENS
-        self._ranks: Ranks = ONE_PROCESS
 
     @property
     def batches_per_epoch(self) -> int:
@@ -91,11 +90,7 @@ class LanguageModelTask:
         self._validation_tokens = min(most, max(MIN_VALIDATION_TOKENS, round(share * most)))
         return self._validation_tokens / most
 
-    def share_validation(self, ranks: Ranks) -> None:
-        """Let each of `ranks` compute the loss of some of the held-out text."""
-        self._ranks = ranks
-
-    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+    def validate(self, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS) -> Validation:
         """Compute loss, perplexity and bits a byte of held-out text; see `Task`."""
         batches = list(self.held_out.in_order(self._validation_tokens))
 
@@ -106,7 +101,7 @@ class LanguageModelTask:
 
         total, tokens = 0.0, 0
         with torch.inference_mode():
-            for likelihood, predictions in share_out(self._ranks, len(batches), loss_of, should_stop):
+            for likelihood, predictions in share_out(ranks, len(batches), loss_of, should_stop):
                 total += likelihood
                 tokens += predictions
         loss = total / tokens
