@@ -188,11 +188,18 @@ class Corpus:
         if num_classes is not None:
             if not any_number_of_classes:
                 _check_one_class(offsets_path, corpus)
-            _check_classes(ids_path, corpus, num_classes)
+            if found := _first_beyond(corpus, "target", num_classes):
+                raise DataError(
+                    "{path}: text {text} is of class {number}, but the last class is {last}; prepare the data again"
+                ).fill(ids_path, *found, num_classes - 1)
         _check_ids(ids_path, corpus, max(vocab_size, target_vocab_size or 0, num_classes or 0))
-        if target_vocab_size is not None:
-            _check_side(ids_path, corpus, "source", vocab_size)
-            _check_side(ids_path, corpus, "target", target_vocab_size)
+        sides: tuple[tuple[Side, int], ...] = (("source", vocab_size), ("target", target_vocab_size or 0))
+        for side, size in sides if target_vocab_size is not None else ():
+            if found := _first_beyond(corpus, side, size):
+                raise DataError(
+                    "{path}: the {side} of pair {pair} holds {id}, but its vocabulary ends at {last}; prepare the "
+                    "data again"
+                ).fill(ids_path, side, *found, size - 1)
         return corpus
 
     @classmethod
@@ -311,16 +318,15 @@ def _check_ids(path: Path, corpus: Corpus, vocab_size: int) -> None:
         before += len(block)
 
 
-def _check_side(path: Path, corpus: Corpus, side: Side, vocab_size: int) -> None:
+def _first_beyond(corpus: Corpus, side: Side, limit: int) -> tuple[int, int] | None:
+    """Return the first id of a side that is not below a limit, after the number of its pair, from 1."""
     for start in range(0, len(corpus), _CHECKED_PAIRS):
         pairs = np.arange(start, min(start + _CHECKED_PAIRS, len(corpus)))
         ids, lengths = corpus.gather(pairs, side)
-        if ids.size and int(ids.max()) >= vocab_size:
-            pair = int(np.repeat(pairs, lengths)[int((ids >= vocab_size).argmax())])
-            raise DataError(
-                "{path}: the {side} of pair {pair} holds {id}, but its vocabulary ends at {last}; prepare the "
-                "data again"
-            ).fill(path, side, pair + 1, ids.max(), vocab_size - 1)
+        if ids.size and int(ids.max()) >= limit:
+            first = int((ids >= limit).argmax())
+            return int(np.repeat(pairs, lengths)[first]) + 1, int(ids[first])
+    return None
 
 
 def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
@@ -331,18 +337,6 @@ def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
             raise DataError(
                 "{path}: text {text} has not exactly one class; prepare the data again", offsets_path, text + 1
             )
-
-
-def _check_classes(ids_path: Path, corpus: Corpus, num_classes: int) -> None:
-    for start in range(0, len(corpus), _CHECKED_PAIRS):
-        texts = np.arange(start, min(start + _CHECKED_PAIRS, len(corpus)))
-        classes, lengths = corpus.gather(texts, "target")
-        if bool((classes >= num_classes).any()):
-            index = int((classes >= num_classes).argmax())
-            text = int(np.repeat(texts, lengths)[index])
-            raise DataError(
-                "{path}: text {text} is of class {number}, but the last class is {last}; prepare the data again"
-            ).fill(ids_path, text + 1, classes[index], num_classes - 1)
 
 
 def _paths(directory: Path, name: str) -> tuple[Path, Path]:

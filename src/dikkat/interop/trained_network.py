@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from dikkat.config import RunConfig, build_config
-from dikkat.data.lessons import phrasebook
+from dikkat.data.lessons import installed_phrasebook
 from dikkat.models.factory import check_dimensions
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.run.config import read_config
@@ -68,5 +68,5 @@ def sample_texts(run: Path, count: int, longest: int, fitting: Fitting) -> list[
         lines = []
     usual = fitting(list(dict.fromkeys(line.strip() for line in lines if 0 < len(line.strip()) <= longest)))
     spread = usual[:: max(1, len(usual) // count)][:count]
-    invented = fitting([phrase.source for phrase in phrasebook("en-fr", count)])
+    invented = fitting([phrase.source for phrase in installed_phrasebook().phrasebook("en-fr", count)])
     return [*spread, *invented[: count - len(spread)]]

@@ -13,7 +13,6 @@ from tests.unit.tasks.test_training import Watcher
 
 from dikkat.lessons.phrasebook import PAIRS, phrasebook_split
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.translation import prepare as preparation
 from dikkat.tasks.translation import quickstart
 from dikkat.tasks.translation.quickstart import default_folder, quickstart_command, run_quickstart
 from dikkat_runtime.errors import CannotCreateError, DivergedError, UsageError
@@ -23,7 +22,7 @@ from dikkat_runtime.errors import CannotCreateError, DivergedError, UsageError
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
     """A corpus of sixty pairs, twelve updates and a small model."""
     few = phrasebook_split("fr", 60, 8, 8)
-    monkeypatch.setattr(preparation, "phrasebook_split", lambda pair: few)
+    monkeypatch.setattr("dikkat.lessons.phrasebook.phrasebook_split", lambda pair: few)
     settings: dict[str, dict[str, Any]] = {
         "model": {"model_dim": 32, "num_heads": 2, "feed_forward_dim": 64, "encoder_layers": 1, "decoder_layers": 1},
         "training": {"max_updates": 12, "validations": 2, "tokens_per_batch": 256},

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.config import merge
-from dikkat.data.lessons import languages_of_pair
+from dikkat.data.lessons import installed_phrasebook
 from dikkat.explain.plots import plot_heads
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings, free_folder
@@ -49,7 +49,7 @@ def quickstart_command(pair: str, out: Path | None = None, program: str | None =
 
 def settings_of(pair: str) -> Settings:
     """Return the settings of a quickstart run; the words of English sentences alone are linked."""
-    source, _ = languages_of_pair(pair)
+    source, _ = installed_phrasebook().languages_of_pair(pair)
     return merge(SETTINGS, GUIDED) if source == "en" else SETTINGS
 
 
@@ -60,7 +60,7 @@ def default_folder(pair: str) -> Path:
 
 def _name(pair: str) -> str:
     """The pair as data and folders call it: where English is translated, by the other language alone."""
-    source, target = languages_of_pair(pair)
+    source, target = installed_phrasebook().languages_of_pair(pair)
     return target if source == "en" else pair
 
 
