@@ -99,11 +99,8 @@ class LanguageModelTask:
             part = batch_loss(self.model, self._example(batches[index], (0, index)), smoothing=0.0)
             return float(part.likelihood), part.predictions
 
-        total, tokens = 0.0, 0
         with torch.inference_mode():
-            for likelihood, predictions in share_out(ranks, len(batches), loss_of, should_stop):
-                total += likelihood
-                tokens += predictions
+            total, tokens = map(sum, zip(*share_out(ranks, len(batches), loss_of, should_stop), strict=True))
         loss = total / tokens
         if not math.isfinite(loss):
             return Validation.broken(loss)
