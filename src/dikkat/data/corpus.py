@@ -188,18 +188,18 @@ class Corpus:
         if num_classes is not None:
             if not any_number_of_classes:
                 _check_one_class(offsets_path, corpus)
-            if found := _first_beyond(corpus, "target", num_classes):
+            if first := _first_beyond(corpus, "target", num_classes):
                 raise DataError(
                     "{path}: text {text} is of class {number}, but the last class is {last}; prepare the data again"
-                ).fill(ids_path, *found, num_classes - 1)
+                ).fill(ids_path, *first, num_classes - 1)
         _check_ids(ids_path, corpus, max(vocab_size, target_vocab_size or 0, num_classes or 0))
-        sides: tuple[tuple[Side, int], ...] = (("source", vocab_size), ("target", target_vocab_size or 0))
-        for side, size in sides if target_vocab_size is not None else ():
-            if found := _first_beyond(corpus, side, size):
+        limits: tuple[tuple[Side, int], ...] = (("source", vocab_size), ("target", target_vocab_size or 0))
+        for side, size in limits if target_vocab_size is not None else ():
+            if first := _first_beyond(corpus, side, size):
                 raise DataError(
                     "{path}: the {side} of pair {pair} holds {id}, but its vocabulary ends at {last}; prepare the "
                     "data again"
-                ).fill(ids_path, side, *found, size - 1)
+                ).fill(ids_path, side, *first, size - 1)
         return corpus
 
     @classmethod

@@ -106,10 +106,7 @@ def attention_backward(
     that the forward pass did not keep are computed again, the same to the bit.
     """
     query, key, value, gradient = *inputs[:3], dense_rows(gradient)
-    if query.shape[2] == key.shape[2]:
-        gradients = adjacent(query, key, value)
-    else:
-        gradients = [*adjacent(query), *adjacent(key, value)]
+    gradients = _gradient_memory(query, key, value)
     if not (query.shape[2] and key.shape[2]):
         # nothing flows where nothing is attended to
         return gradients[0].zero_(), gradients[1].zero_(), gradients[2].zero_()
@@ -152,6 +149,11 @@ def _job(inputs: AttentionInputs, weights: Tensor | None) -> tuple[_Attention, t
         threads=torch.get_num_threads(),
     )
     return job, (query, key, value, mask, position_ids)
+
+
+def _gradient_memory(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+    is_one_sequence = query.shape[2] == key.shape[2]
+    return adjacent(query, key, value) if is_one_sequence else [*adjacent(query), *adjacent(key, value)]
 
 
 def _new_weights(batch: int, heads: int, queries: int, keys: int) -> Tensor:
@@ -313,8 +315,7 @@ class _GpuAttention(torch.autograd.Function):
         from dikkat.kernels.gpu.attention import attention_backward
 
         query, key, value, allowed = ctx.saved_tensors
-        is_one_sequence = query.shape[2] == key.shape[2]
-        outputs = adjacent(query, key, value) if is_one_sequence else [*adjacent(query), *adjacent(key, value)]
+        outputs = _gradient_memory(query, key, value)
         attention_backward(gradient, query, key, value, allowed, ctx.beta, outputs)
         return *outputs, None, None
 

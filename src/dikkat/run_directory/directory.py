@@ -152,22 +152,12 @@ def append_metrics(path: Path, row: Mapping[str, Any]) -> None:
     append_line(path, with_seal(_to_line(row), hashlib.sha256(before)))
 
 
-def write_metrics(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Replace all rows. Raises `DiskError` or `CannotCreateError`."""
-    content, digest = b"", hashlib.sha256()
-    for row in rows:
-        line = with_seal(_to_line(row), digest) + b"\n"
-        digest.update(line)
-        content += line
-    write_atomically(path, content)
-
-
 def truncate_metrics(path: Path, after_step: int) -> None:
     """Drop the rows later than `after_step`, which a resumed run will write again. Raises as `read_metrics`."""
     rows = read_metrics(path)
     kept = [row for row in rows if row["step"] <= after_step]
     if len(kept) < len(rows):
-        write_metrics(path, kept)
+        write_atomically(path, b"".join(line + b"\n" for line in lines_of(path)[: len(kept)]))
 
 
 def restore_metrics(path: Path, checkpoint: Checkpoint | None) -> list[str]:

@@ -109,7 +109,7 @@ class Recovery:
     ) -> None:
         self.run, self.config, self.ranks = run, config, ranks
         self.parameters, self.optimizer = parameters, optimizer
-        self.saver = Saver(run, config.keep_checkpoints)
+        self.saver = Saver(run, config.keep_checkpoints, parameters, optimizer)
         self.first_weights: Tensor | None = None
         """Weights to go back to before the first checkpoint."""
 
@@ -120,13 +120,12 @@ class Recovery:
     def save(self, state: TrainingState) -> None:
         """Write a checkpoint of this very moment, by the first rank. Raises `DiskError`."""
         with collecting(self.run, self.optimizer, self.ranks, state.updates) as collected:
-            by_first(self.ranks, lambda: self.saver.save(state, self.parameters, self.optimizer, collected))
+            by_first(self.ranks, lambda: self.saver.save(state, collected))
 
     def try_to_save(self, state: TrainingState, note: Callable[[str], None]) -> None:
         """Save, and where the disk is full or broken `note` it once: the next save tries again."""
-        vectors = self.parameters, self.optimizer
         with collecting(self.run, self.optimizer, self.ranks, state.updates) as collected:
-            by_first(self.ranks, lambda: self.saver.try_to_save(state, *vectors, note, collected))
+            by_first(self.ranks, lambda: self.saver.try_to_save(state, note, collected))
             self.ranks.tick(False)
 
     def adopt(self, state: TrainingState) -> TrainingState:

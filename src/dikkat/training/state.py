@@ -2,11 +2,10 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
+from dataclasses import dataclass, field, fields
 from typing import Any
 
-from dikkat.run_directory import Checkpoint, RunDirectory
+from dikkat.run_directory import Checkpoint
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.task import Validation
@@ -115,24 +114,8 @@ class TrainingState:
         return is_best
 
 
-def save_state(
-    run: RunDirectory,
-    state: TrainingState,
-    parameters: FlatParameters,
-    optimizer: Optimizer,
-    keep: int,
-    collected: Path | None = None,
-) -> None:
-    """Write a checkpoint. Raises `DiskError`; earlier checkpoints then stay.
-
-    Of several ranks `collected` holds the state of the optimizer, as `distributed.collecting` has written it.
-    """
-    files = {"model": parameters.named(parameters.master), "optimizer": collected or optimizer.state()}
-    run.save_checkpoint(state.updates, files, asdict(state), keep=keep)
-
-
 def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Optimizer) -> TrainingState:
-    """Load parameters, optimizer and state as `save_state` wrote them.
+    """Load parameters, optimizer and state as a `Saver` wrote them.
 
     Raises `DataError` if the checkpoint is of another model, or holds a number that is not finite.
     """
