@@ -20,12 +20,12 @@ from dikkat.interop.family import Family, table
 from dikkat.interop.foreign_translator import (
     ForeignTranslator,
     Languages,
+    checked_settings,
     language_code,
     our_shapes,
     our_weights,
     reordered,
     sized,
-    translator_config,
 )
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import read_sentencepiece
@@ -103,7 +103,7 @@ def read_pair(folder: Path, theirs: ForeignSettings, family: Family) -> ForeignT
     Raises `MissingInputError` or `DataError` naming the first weight, setting or entry that does not fit.
     """
     checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, family.heads, family.constants)
-    model = translator_config(family.settings(theirs, checkpoint.weights), theirs.path)
+    model = checked_settings(ModelConfig, family.settings(theirs, checkpoint.weights), theirs.path)
     rows = table(family.keys(model, theirs), our_shapes(model, Factory.encoder_decoder, theirs.path), model)
     # by names, shapes and types first: numbers are read only where the whole file fits
     our_weights(rows, _each_once(checkpoint, rows), model, theirs.path, checkpoint.path)
