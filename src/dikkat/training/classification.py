@@ -75,6 +75,7 @@ class ClassificationTask:
         self.corpus = corpus
         self.labels = tuple(labels)
         self.plan = _plan(corpus, config.training.tokens_per_batch, config.training.seed)
+        self.batches_per_epoch = self.plan.batches_per_epoch
         self._validation, self._texts, self.table = validation, texts, table
         self._tokens_per_batch = config.training.tokens_per_batch
         self.limit_validation(1.0)
@@ -82,11 +83,6 @@ class ClassificationTask:
         self.settings = config.classifier
         self._balance = config.classifier.balance
         self._weights = class_weights(corpus, len(labels)) if self._balance else None
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Micro-batches in one pass over the texts."""
-        return self.plan.batches_per_epoch
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the smoothed cross-entropy of a batch, and that of the n-gram table where there is one."""

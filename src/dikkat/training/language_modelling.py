@@ -53,18 +53,13 @@ class LanguageModelTask:
         show: Show,
     ) -> None:
         self.model = model
-        self.windows = windows
+        self.windows, self.batches_per_epoch = windows, windows.batches_per_epoch
         self.held_out = held_out
         self._config = config
         self._seed, self._smoothing = training.seed, training.label_smoothing
         self._bits_factor = bits_factor
         self._show = show
         self._validation_tokens = MAX_VALIDATION_TOKENS
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Micro-batches in one pass over the windows."""
-        return self.windows.batches_per_epoch
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the smoothed cross-entropy of the predicted tokens of a batch."""

@@ -114,13 +114,9 @@ class TranslationTask:
             directory=corpus.directory,
             add_source_eos=model.add_source_eos,
         )
+        self.batches_per_epoch = self.plan.batches_per_epoch
         self._smoothing = config.label_smoothing
         self._bidirectional_share = config.bidirectional_share
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Micro-batches in one pass over the pairs."""
-        return self.plan.batches_per_epoch
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the loss of a batch; at first every second one is read backwards, target to source.
