@@ -128,7 +128,8 @@ class Corpus:
     """
 
     def __init__(self, ids: Ids, offsets: NDArray[np.int64], directory: Path | None = None) -> None:
-        self._ids, self._offsets = ArrayRanges(ids), ArrayRanges(offsets)
+        self.ids, self._offsets = ArrayRanges(ids), ArrayRanges(offsets)
+        """All ids of all pairs one after the other, the source before its target; and where each begins."""
         self.directory = directory
         """Folder of its files; None for a corpus in memory."""
 
@@ -221,11 +222,6 @@ class Corpus:
         return self._sequence(2 * range(len(self))[index] + 1)
 
     @property
-    def ids(self) -> ArrayRanges:
-        """All ids of all pairs one after the other, the source before its target."""
-        return self._ids
-
-    @property
     def source_lengths(self) -> NDArray[np.int64]:
         """Source tokens of each pair, `(N,)`, without `<eos>`."""
         return self.lengths("source")[:]
@@ -242,17 +238,17 @@ class Corpus:
     def gather(self, indices: NDArray[np.int64], side: Side) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Ids of many sequences one after the other, `(sum of lengths,)`, and their lengths, `(B,)`."""
         starts, lengths = self._bounds(2 * indices + (side == "target"))
-        return self._ids.gather(starts, lengths).astype(np.int64), lengths
+        return self.ids.gather(starts, lengths).astype(np.int64), lengths
 
     def blocks(self) -> Iterator[Ids]:
         """Yield all ids, some at a time."""
-        for start in range(0, len(self._ids), _BUFFERED_TOKENS):
-            yield self._ids.read(start, start + _BUFFERED_TOKENS)
+        for start in range(0, len(self.ids), _BUFFERED_TOKENS):
+            yield self.ids.read(start, start + _BUFFERED_TOKENS)
 
     def fingerprint(self) -> str:
         """SHA-256 of lengths and ids in hexadecimal: equal for equal pairs, whatever width they are stored in."""
         digest = hashlib.sha256()
-        for array, width in ((self._offsets, "<i8"), (self._ids, "<u4")):
+        for array, width in ((self._offsets, "<i8"), (self.ids, "<u4")):
             for start in range(0, len(array), _BUFFERED_TOKENS):
                 digest.update(array.read(start, start + _BUFFERED_TOKENS).astype(width).tobytes())
         return digest.hexdigest()
@@ -264,7 +260,7 @@ class Corpus:
 
     def _sequence(self, row: int) -> Ids:
         start, stop = self._offsets.read(row, row + 2).tolist()
-        return self._ids.read(start, stop)
+        return self.ids.read(start, stop)
 
     def _offsets_ascend(self) -> bool:
         for start in range(0, len(self._offsets), _BUFFERED_TOKENS):

@@ -103,10 +103,10 @@ class StoredPairs(Sequence[Pair]):
         content = self._texts.read(begin, end)
         starts, sizes = (rows["start"] - begin).tolist(), rows["size"].tolist()
         records = (content[start : start + size].decode() for start, size in zip(starts, sizes, strict=True))
-        return [self._pair(*record.split("\n")) for record in records]
-
-    def _pair(self, source: str, target: str, line: str, line_type: str) -> Pair:
-        return Pair(source, target, self._line_types[int(line_type)](line))
+        return [
+            Pair(source, target, self._line_types[int(line_type)](line))
+            for source, target, line, line_type in (record.split("\n") for record in records)
+        ]
 
 
 class SideTexts(Sequence[str]):

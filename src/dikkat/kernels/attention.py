@@ -90,7 +90,9 @@ def attention_forward(inputs: AttentionInputs, *, keep_weights: bool) -> tuple[T
     """
     batch, heads, queries, _ = inputs.query.shape
     output = inputs.value.new_empty(batch, queries, heads, inputs.value.shape[-1])
-    weights = _new_weights(batch, heads, queries, inputs.key.shape[2]) if keep_weights else None
+    # each row begins at a multiple of `LANES` entries
+    keys = inputs.key.shape[2]
+    weights = torch.empty(batch, heads, queries, -(-keys // LANES) * LANES)[..., :keys] if keep_weights else None
     job, _keepalive = _job(inputs, weights)
     code = native_library().attention_forward(ctypes.byref(job), address(output))
     check_status(code, "a position", job.rotation.positions)
@@ -154,11 +156,6 @@ def _job(inputs: AttentionInputs, weights: Tensor | None) -> tuple[_Attention, t
 def _gradient_memory(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
     is_one_sequence = query.shape[2] == key.shape[2]
     return adjacent(query, key, value) if is_one_sequence else [*adjacent(query), *adjacent(key, value)]
-
-
-def _new_weights(batch: int, heads: int, queries: int, keys: int) -> Tensor:
-    """Return memory (B, H, T, S), each row of which begins at a multiple of `LANES` entries."""
-    return torch.empty(batch, heads, queries, -(-keys // LANES) * LANES)[..., :keys]
 
 
 KEPT_WEIGHTS = 1 << 22
