@@ -1,16 +1,14 @@
 """Back to a good state: from a checkpoint, or, after a divergence, to the last one at half the learning rate."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 
-import safetensors
 import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
 from dikkat.run_directory import Checkpoint, RunDirectory
-from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.run_directory.tensor_files import read_metadata, read_tensors
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks, by_first
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
@@ -57,7 +55,7 @@ def _are_sound(run: RunDirectory, state: TrainingState) -> bool:
         return True
     try:
         run.load_weights()
-        step = _step_of(run)
+        step = int(read_metadata(run.weights).get("step", 0))
     except (DataError, MissingInputError):
         return False
     if step <= state.updates:
@@ -65,12 +63,6 @@ def _are_sound(run: RunDirectory, state: TrainingState) -> bool:
     # killed after a better validation wrote its weights and before its checkpoint: the run comes there again
     state.best_sha256 = checksum(run.weights)
     return True
-
-
-def _step_of(run: RunDirectory) -> int:
-    with safetensors.safe_open(run.weights, "pt") as file:
-        notes = json.loads((file.metadata() or {}).get("dikkat", "{}"))
-    return int(notes.get("metadata", {}).get("step", 0))
 
 
 def _held(
