@@ -17,7 +17,7 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.tasks.aligner import forced_attention
-from dikkat_runtime.tasks.cross_embedder import CrossEmbedder
+from dikkat_runtime.tasks.embedder import CrossEmbedder
 
 
 def expected(translator: Translator, source: str, target: str) -> np.ndarray[Any, np.dtype[np.float64]]:
