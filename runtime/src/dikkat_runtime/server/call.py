@@ -5,16 +5,11 @@ import ipaddress
 import socket
 import threading
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 from starlette.requests import Request
 
 from dikkat_runtime.server.bodies import header
@@ -137,43 +132,15 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _TOKENS = (8, 32, 128, 512, 2048, 8192, 32768)
 
 
-class RequestCounts(Collector):
-    """Requests by route and status, and their times; counted in one thread, so that no lock is needed."""
-
-    def __init__(self) -> None:
-        self._statuses: dict[tuple[str, int], int] = {}
-        self._seconds: dict[str, tuple[list[int], list[float]]] = {}
-        """By route, requests in each of the buckets and, alone in a list, the sum of their seconds."""
-
-    def add(self, route: str, status: int, seconds: float) -> None:
-        """Count one request."""
-        self._statuses[route, status] = self._statuses.get((route, status), 0) + 1
-        timing = self._seconds.get(route)
-        if timing is None:
-            timing = self._seconds[route] = [0] * (len(_SECONDS) + 1), [0.0]
-        timing[0][bisect_left(_SECONDS, seconds)] += 1
-        timing[1][0] += seconds
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics for Prometheus."""
-        requests = CounterMetricFamily("dikkat_requests", "Requests answered.", labels=("route", "status"))
-        for (route, status), count in self._statuses.items():
-            requests.add_metric((route, str(status)), count)
-        yield requests
-        seconds = HistogramMetricFamily("dikkat_request_seconds", "From the request to its answer.", labels=("route",))
-        for route, (counts, total) in self._seconds.items():
-            names = [*map(str, _SECONDS), "+Inf"]
-            seconds.add_metric((route,), list(zip(names, map(float, accumulate(counts)), strict=True)), total[0])
-        yield seconds
-
-
 class Metrics:
     """Counters of one server; safe to use from several threads."""
 
     def __init__(self) -> None:
         own = self._registry = CollectorRegistry()
-        self._requests = RequestCounts()
-        own.register(self._requests)
+        self._requests = Counter("dikkat_requests", "Requests answered.", ("route", "status"), registry=own)
+        self._seconds = Histogram(
+            "dikkat_request_seconds", "From the request to its answer.", ("route",), buckets=_SECONDS, registry=own
+        )
         self._queued = Histogram(
             "dikkat_queue_seconds", "Wait of the oldest segment of a batch.", buckets=_SECONDS, registry=own
         )
@@ -194,7 +161,8 @@ class Metrics:
 
     def answered(self, route: str, status: int, seconds: float) -> None:
         """Count one request; `route` is a path of the server's own list. In the event loop."""
-        self._requests.add(route, status, seconds)
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
 
     def rejected(self, reason: str) -> None:
         """Count one request that could not be answered, by the kind of its problem."""

@@ -49,22 +49,11 @@ class ServedModel:
     """True if it is a translator with readable cross-attention."""
     judge: Judge | None = None
     """The judge of confidence, where it has been fitted for the run."""
-    _tasks: "dict[tuple[int, int], Translate]" = field(default_factory=dict, repr=False)
 
     @cached_property
     def pair(self) -> tuple[str, str]:
         """Source and target language, in the form in which they are compared."""
         return normal(self.source), normal(self.target)
-
-    def translate_task(self, beam_size: int, n_best: int, glossary: Glossary | None = None) -> "Translate":
-        """Return the task of a beam; without a glossary the same one each time."""
-        if glossary is not None:
-            return Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best), glossary)
-        task = self._tasks.get((beam_size, n_best))
-        if task is None:
-            task = Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best))
-            self._tasks[beam_size, n_best] = task
-        return task
 
     @cached_property
     def embedder(self) -> Embedder:

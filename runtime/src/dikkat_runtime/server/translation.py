@@ -11,6 +11,7 @@ import numpy as np
 from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.paragraphs import MAX_WHOLE_LENGTH
 from dikkat_runtime.documents.translation import Align
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.document_worker import MAX_MAP_SIZE
@@ -58,7 +59,7 @@ async def translate_texts(
     call.check_queue()
     plain = [number for number, text in enumerate(texts) if is_plain(text, options)]
     beam = max(call.services.settings.beam_size, options.alternatives + 1)
-    task = model.translate_task(beam, options.alternatives + 1, options.glossary)
+    task = Translate(model, BeamOptions(beam_size=beam, n_best=options.alternatives + 1), options.glossary)
     plain_ranks = await _plain_texts(call, task, [texts[number] for number in plain], options)
     ranks = dict(zip(plain, plain_ranks, strict=True))
     if len(plain) < len(texts):

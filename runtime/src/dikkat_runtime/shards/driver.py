@@ -133,11 +133,6 @@ def clock_time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}"
 
 
-def monotonic() -> float:
-    """Return seconds of a clock that is not set back."""
-    return time.monotonic()
-
-
 TRIES = 3
 """Tries of a file whose worker dies."""
 _WAIT = 0.5
@@ -236,7 +231,7 @@ class Driver:
         """By source, part, and whether answers were wanted; None for workers that had nothing yet."""
         self._early = list[tuple[int, Reply]]()
         """Replies of the workers that opened the model while the first one was asked for an estimate."""
-        self._progress = Progress(shards, stream, monotonic)
+        self._progress = Progress(shards, stream, time.monotonic)
         self._result = Result()
         self._has_begun = False
         """Whether anything was given out to be written; an estimate must not touch what another call writes."""

@@ -230,12 +230,8 @@ class Job:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that change the output, next to the model; `all_words` only where it is True."""
-        left_out = ["run", "threads", "opener"]
-        if not self.all_words:
-            # so that what was begun before there was this option can be gone on with
-            left_out.append("all_words")
-        return {name: value for name, value in self.to_json().items() if name not in left_out}
+        """The options that change the output, next to the model."""
+        return {name: value for name, value in self.to_json().items() if name not in ("run", "threads", "opener")}
 
 
 def task_of(kind: str, *, embed: bool) -> Task:

@@ -1,6 +1,7 @@
 """The page of the server: its files, and the data beyond translations that it shows."""
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -13,10 +14,9 @@ from dikkat_runtime import __version__
 from dikkat_runtime.documents.alignment import Span, word_shares, word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.localization import script_messages
-from dikkat_runtime.server.api.files import FILE, attachment
+from dikkat_runtime.server.api.files import FILE, attachment, own_document
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OWN, json_response
-from dikkat_runtime.server.document_store import DocumentJob
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
@@ -42,7 +42,7 @@ async def send(call: Call) -> Response:
 
 async def watch(call: Call) -> Response:
     """Return the progress of a document."""
-    job = _job(call)
+    job = own_document(call, "key")
     content: dict[str, Any] = {
         "status": job.status, "name": job.name, "segments": job.segments, "translated": job.translated,
         "remarks": job.remarks,
@@ -52,22 +52,13 @@ async def watch(call: Call) -> Response:
 
 async def fetch(call: Call) -> Response:
     """Return the translated document."""
-    job = _job(call)
-    if job.status != "done":
-        raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
-    return attachment(call, job)
+    return attachment(call, own_document(call, "key"))
 
 
 async def give_up(call: Call) -> Response:
     """Delete a document, translated or not."""
-    job = _job(call)
-    call.services.documents.remove(job)
+    call.services.documents.remove(own_document(call, "key"))
     return Response(status_code=204)
-
-
-def _job(call: Call) -> DocumentJob:
-    identity, key = call.request.path_params["document_id"], call.fields.text("key")
-    return call.services.documents.get_own(identity, key, call.owner)
 
 
 _ONE = "/page/documents/{document_id}"
@@ -105,6 +96,8 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 LANGUAGES = ("en", "tr")
+_ACCEPTED = re.compile(r"(?:^|,)\s*(en|tr)\b[^,;]*(?:;\s*q=([01](?:\.\d{0,3})?)\s*)?(?=,|$)")
+"""An entry of the header Accept-Language for one of them, with its weight."""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "no-referrer",
@@ -319,25 +312,10 @@ def index_page(language: str) -> bytes:
 
 def wanted_language(accepted: str) -> str:
     """Return the preferred language of a header Accept-Language, English where it names none of ours."""
-    best, most = LANGUAGES[0], 0.0
-    for entry in accepted.split(",")[:50]:
-        code, _, parameters = entry.strip().partition(";")
-        language = code.strip().lower().partition("-")[0]
-        weight = _weight(parameters)
-        if language in LANGUAGES and weight > most:
-            best, most = language, weight
-    return best
-
-
-def _weight(parameters: str) -> float:
-    """Return the weight of an entry, 1 by default."""
-    name, _, value = parameters.strip().partition("=")
-    if name.strip().lower() != "q":
-        return 1.0
-    try:
-        return float(value)
-    except ValueError:
-        return 0.0
+    rows: list[tuple[str, float]] = [
+        (language, float(weight or 1)) for language, weight in _ACCEPTED.findall(accepted.lower())
+    ]
+    return max([(LANGUAGES[0], 0.0), *rows], key=lambda row: row[1])[0]
 
 
 _MODEL = fields(("name", "kind"), name=TEXT, kind=TEXT, source=TEXT, target=TEXT, attention=FLAG)
