@@ -24,9 +24,8 @@ from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.server import workers
 from dikkat_runtime.server.budget import Share
 from dikkat_runtime.server.call import Call, Services
-from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.fields import Fields
-from dikkat_runtime.server.models import Translate
+from dikkat_runtime.server.models import Catalog, Translate
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segment_queue import SegmentQueue
 from dikkat_runtime.server.settings import Limits, ServeSettings

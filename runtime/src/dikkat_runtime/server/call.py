@@ -14,12 +14,11 @@ from starlette.requests import Request
 
 from dikkat_runtime.server.bodies import header
 from dikkat_runtime.server.budget import Budget, Share
-from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.document_store import DocumentStore
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.glossaries import GlossaryStore
 from dikkat_runtime.server.keys import Key, find_key, read_keys
-from dikkat_runtime.server.models import Task
+from dikkat_runtime.server.models import Catalog, Task
 from dikkat_runtime.server.request_error import ClientGone, RequestError
 from dikkat_runtime.server.segment_queue import AnswerStream, Batch, SegmentQueue, StreamTable, Ticket
 from dikkat_runtime.server.settings import LOOPBACK, Limits, ServeSettings
@@ -149,9 +148,9 @@ class Metrics:
             "dikkat_batch_tokens", "Source tokens computed together.", buckets=_TOKENS, registry=own
         )
         self._source = Counter("dikkat_source_tokens", "Tokens read by models.", registry=own)
-        self._written = Counter("dikkat_decode_tokens", "Tokens written by language models.", registry=own)
-        self._rejected = Counter("dikkat_rejected", "Requests not answered as asked.", ("reason",), registry=own)
-        self._left = Counter("dikkat_clients_gone", "Clients that left before their answer.", registry=own)
+        self.written = Counter("dikkat_decode_tokens", "Tokens written by language models.", registry=own)
+        self.rejected = Counter("dikkat_rejected", "Requests not answered as asked.", ("reason",), registry=own)
+        self.clients_gone = Counter("dikkat_clients_gone", "Clients that left before their answer.", registry=own)
         self.waiting = Gauge("dikkat_queue_segments", "Segments that wait now.", registry=own)
         self.inflight = 0
         """Requests that are being answered now."""
@@ -160,17 +159,9 @@ class Metrics:
         )
 
     def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count one request; `route` is a path of the server's own list. In the event loop."""
+        """Count one request; `route` is a path of the server's own list."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
-
-    def rejected(self, reason: str) -> None:
-        """Count one request that could not be answered, by the kind of its problem."""
-        self._rejected.labels(reason).inc()
-
-    def client_gone(self) -> None:
-        """Count one client that left."""
-        self._left.inc()
 
     def batch(self, batch: Batch, start: float, seconds: float) -> None:
         """Count a computed batch, begun at `start` on the queue's clock."""
@@ -179,10 +170,6 @@ class Metrics:
         self._source.inc(batch.tokens)
         # the wait of the oldest; the others have waited less
         self._queued.observe(start - min(segment.since for segment in batch.segments))
-
-    def written(self, tokens: int) -> None:
-        """Count tokens that a language model wrote."""
-        self._written.inc(tokens)
 
     def page(self) -> bytes:
         """Return all counters in the text format of Prometheus."""
@@ -247,20 +234,17 @@ class EngineThread:
         seconds = time.monotonic() - start
         self.queue.measured(batch, seconds)
         self._metrics.batch(batch, start, seconds)
-        self._in_loop(_deliver, batch, results)
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_deliver, batch, results)
 
     def _step(self, stream: AnswerStream) -> None:
         start = time.monotonic()
         goes_on, tokens = stream.step()
         self.streams.measured(tokens, time.monotonic() - start)
-        self._metrics.written(tokens)
+        self._metrics.written.inc(tokens)
         if not goes_on:
             stream.is_cancelled = True
-
-    def _in_loop(self, function: Any, *arguments: Any) -> None:
-        assert self._loop is not None
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, *arguments)
 
 
 def _alone(batch: Batch, item: Any) -> Any:

@@ -16,7 +16,7 @@ from dikkat_runtime.server.document_store import DocumentJob, TranslatedFile
 from dikkat_runtime.server.endpoint import as_request_error
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.frames import Fields
-from dikkat_runtime.server.models import AlignWords, ServedModel, Translate, texts_of
+from dikkat_runtime.server.models import ModelTask, ServedModel, Translate, align_words, texts_of
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import READING_BYTES, Limits
 from dikkat_runtime.server.workers import Turns, Worker, WorkerEnded
@@ -101,7 +101,8 @@ async def _served(call: Call, job: Job, worker: Worker) -> tuple[Fields, bytes]:
             if job.document is not None:
                 job.document.translated += len(translations)
         else:
-            (weights,) = await call.compute(AlignWords(job.task.model), [(fields["source"], fields["target"])])
+            align = ModelTask(job.task.model, align_words)
+            (weights,) = await call.compute(align, [(fields["source"], fields["target"])])
             await worker.send({"shape": weights.shape}, np.ascontiguousarray(weights, np.float32).tobytes())
 
 

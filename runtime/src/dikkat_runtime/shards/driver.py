@@ -22,7 +22,7 @@ from dikkat_runtime.errors import (
 from dikkat_runtime.localization import visible
 from dikkat_runtime.process_signals import signals_held
 from dikkat_runtime.shards.processes import Workers
-from dikkat_runtime.shards.work import Job, Shard, Work, model_fingerprint, share_out
+from dikkat_runtime.shards.work import Shard, Work, share_out
 from dikkat_runtime.shards.worker import Reply
 from dikkat_runtime.shards.writing import joined as joined_parts
 from dikkat_runtime.shards.writing import remove_half_written
@@ -196,11 +196,6 @@ class Result:
             others = msg(" (and {files} that cannot be used)", plural(len(self.bad) - 1, "more file"))
             more = others if len(self.bad) > 1 else ""
             raise type(error)(msg("{error}{more}", error, more))
-
-
-def fingerprint_of(job: Job) -> dict[str, Any]:
-    """Return model and options as they stand in each record. Raises as `model_fingerprint`."""
-    return {"model": model_fingerprint(job), "options": job.options}
 
 
 def _remove_answers(work: Work) -> None:

@@ -13,7 +13,7 @@ from dikkat_runtime.shards.work import Job, model_fingerprint
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.corrections import FixedCorrections
 from dikkat_runtime.tasks.embedder import Embedder, Vector, tsv_line
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 
 

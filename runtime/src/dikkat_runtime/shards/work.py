@@ -234,11 +234,6 @@ class Job:
         return {name: value for name, value in self.to_json().items() if name not in ("run", "threads", "opener")}
 
 
-def task_of(kind: str, *, embed: bool) -> Task:
-    """Return the work of a model of this kind; with `embed`, vectors for every kind."""
-    return "embed" if embed else TASK_OF_KIND.get(kind, "embed")
-
-
 def model_fingerprint(job: Job) -> str:
     """Return the SHA-256 over everything in the run directory that changes an output.
 

@@ -55,7 +55,7 @@ class Aligner:
         file = run / "model.safetensors"
         weights = Weights(read_weights(file), str(file), in_bytes=False, threads=available_threads())
         language = str(section(config, "data", run).get("target_language", ""))
-        return cls(ForcedAttention(weights, settings), load_tokenizers(run, config, settings), language)
+        return cls(ForcedAttention(weights, settings), load_tokenizers(run, config), language)
 
     @staticmethod
     def computes(path: str | Path) -> bool:

@@ -296,7 +296,7 @@ class PieceTranslator:
             chosen = self._keeper.chosen(left, {index: own for index, (own, _) in bound.items()}, self._count)
             bases |= {index: (requests[index], own) for index, own in chosen.items()}
             for index, (_, looped) in bound.items():
-                results[index] = replace(results[index], looped=results[index].looped or looped, forced=True)
+                results[index] = replace(results[index], looped=results[index].looped or looped)
         for index in lacking:
             results[index] = self._noted(results[index], *bases[index])
         return results
@@ -314,7 +314,7 @@ class PieceTranslator:
             free_first = [results[index].translation] if index in own else []
             others = [item for item in hypotheses(translation) if item.text not in {one.text for one in free_first}]
             best = ranked([*free_first, *others], self._count)
-            results[index] = PieceResult(best, looped and index not in own, forced=index not in own)
+            results[index] = PieceResult(best, looped and index not in own)
         for index in own.difference(other):
             translation = replace(results[index].translation, alternatives=())
             results[index] = replace(results[index], translation=translation)

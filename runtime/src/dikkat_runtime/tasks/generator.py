@@ -16,7 +16,7 @@ from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import CONFIG, TOKENIZER
 from dikkat_runtime.special_tokens import SpecialTokens
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_language_model, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, native_language_model, open_engine, vocabulary_sizes
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.text_stream import TextStream
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -116,7 +116,7 @@ class Generator(OpenedModel):
         # an imported model has none
         data = section(config, "data", run) if "data" in config else {}
         language = str(data.get("source_language") or "")
-        tokenizer = load_tokenizer(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, language)
+        tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
         special_tokens = special_tokens_of(tokenizer)
         generator = cls(computing, tokenizer, context, objective=objective, special_tokens=special_tokens)
         generator.request = request

@@ -18,17 +18,15 @@ from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
-from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.corrections import CorrectionMemory, Corrections
 from dikkat_runtime.tasks.demand_keeping import Decode, DemandKeeper, LossJudge, PieceTranslator
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_tokenizers, native_translation, open_members
+from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
 from dikkat_runtime.tasks.reading import Manner, Reading, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, Translation, translations_of
+from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes, translations_of
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
@@ -100,7 +98,7 @@ class Translator(OpenedModel):
         config = read_config(run, "translator")
         request = EngineRequest(run, config, precision, device, engine, threads)
         computing = open_members(request, partial(native_translation, all_words=all_words))
-        source, target = load_tokenizers(run, config, VocabularySizes.of(run, config))
+        source, target = load_tokenizers(run, config)
         data, where = section(config, "data", run), str(run / CONFIG)
         language, target_language = (str(data.get(f"{side}_language") or "") for side in ("source", "target"))
         translator = cls(

@@ -22,7 +22,7 @@ from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
 from dikkat_runtime.server.languages import is_available, normal
 from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
-from dikkat_runtime.server.models import Attend, Complete, EstimateConfidence, ServedModel
+from dikkat_runtime.server.models import Complete, ModelTask, ServedModel, attend, estimate_confidence
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, list_of, required, whole
 from dikkat_runtime.server.segments import Fixed, segments_of
@@ -202,9 +202,8 @@ async def translate(call: Call) -> Response:
 async def _confidences(call: Call, model: ServedModel, translations: Mapping[str, str]) -> dict[str, Confidence]:
     if model.judge is None:
         return {}
-    return dict(
-        zip(translations, await call.compute(EstimateConfidence(model), list(translations.items())), strict=True)
-    )
+    judged = await call.compute(ModelTask(model, estimate_confidence), list(translations.items()))
+    return dict(zip(translations, judged, strict=True))
 
 
 async def _glossary(call: Call, language: str) -> Glossary | None:
@@ -249,7 +248,7 @@ async def attention(call: Call) -> Response:
     pair = fields.text("source"), fields.text("target")
     if max(map(len, pair)) > _MAX_CHARACTERS:
         raise RequestError("too_large", f"a sentence has over {_MAX_CHARACTERS:,} characters", param="source")
-    (cross_attention,) = await call.compute(Attend(model), [pair])
+    (cross_attention,) = await call.compute(ModelTask(model, attend), [pair])
     return json_response(shown_attention(cross_attention))
 
 
