@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.requests import Request
@@ -54,7 +54,7 @@ class Access:
         """
         if host in self._checked or self.needs_key:
             return
-        name = _host_name(host)
+        name = (_parts(f"//{host}").hostname or "").lower()
         if name not in self._hosts and not _is_address(name):
             raise RequestError("forbidden", "this host name is not the server's; start it with --allow-host NAME")
         if len(self._checked) < _MAX_CHECKED:
@@ -66,7 +66,7 @@ class Access:
 
     def check_origin(self, origin: str, host: str) -> None:
         """Raise `RequestError` for a request that a page of another origin makes."""
-        if _host_and_port(origin) != host.lower() and not self.allows_origin(origin):
+        if _parts(origin).netloc.lower() != host.lower() and not self.allows_origin(origin):
             raise RequestError(
                 "forbidden", "pages of this origin may not ask; start the server with --allow-origin URL"
             )
@@ -102,20 +102,12 @@ class Access:
         return key
 
 
-def _host_and_port(origin: str) -> str:
-    """Return host and port of an origin, empty where it has none."""
+def _parts(url: str) -> SplitResult:
+    """Return the parts of a URL, all empty where it is none."""
     try:
-        return urlsplit(origin).netloc.lower()
+        return urlsplit(url)
     except ValueError:
-        return ""
-
-
-def _host_name(host: str) -> str:
-    """Return a host without port and brackets."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+        return urlsplit("")
 
 
 def _is_address(name: str) -> bool:

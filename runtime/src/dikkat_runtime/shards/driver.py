@@ -22,7 +22,7 @@ from dikkat_runtime.errors import (
 from dikkat_runtime.localization import visible
 from dikkat_runtime.process_signals import signals_held
 from dikkat_runtime.shards.processes import Workers
-from dikkat_runtime.shards.work import Shard, Work, share_out
+from dikkat_runtime.shards.work import Shard, Work, share_out, to_json
 from dikkat_runtime.shards.worker import Reply
 from dikkat_runtime.shards.writing import joined as joined_parts
 from dikkat_runtime.shards.writing import remove_half_written
@@ -241,7 +241,7 @@ class Driver:
             self._workers.start(number)
         self._open(0)
         sampled = max(self._shards, key=lambda shard: shard.size)
-        self._workers.send(0, {"do": "sample", "work": Work(sampled).to_json()})
+        self._workers.send(0, {"do": "sample", "work": to_json(Work(sampled))})
         reply = self._final_reply(0)
         if "failed" in reply:
             error = error_of(reply)
@@ -336,7 +336,7 @@ class Driver:
         if self._waiting:
             work = self._waiting.popleft()
             self._busy[number] = work
-            self._workers.send(number, {"do": "write", "work": work.to_json()})
+            self._workers.send(number, {"do": "write", "work": to_json(work)})
 
     def _collect(self, work: Work, answered: dict[str, Any]) -> None:
         """Keep the result of a part; the last one is followed by the joining of all, before any other work."""
