@@ -194,14 +194,14 @@ def page_document(file: DecodedFile, options: Options) -> TextDocument:
             is_read = is_language(stated, options.source_language)
             page.remarks[FOREIGN] += languages[-1][1] and not is_read
             languages.append((min(close or len(nodes), languages[-1][0]), is_read))
-        if close is None or not _is_left_alone(node, options.ignored_elements):
+        is_marked = close is not None and (node.name in options.ignored_elements or _is_marked(node))
+        if close is None or not (is_marked or node.name in COPIED):
             if _begins_another_text(nodes, number):
                 page.end_text()
             page.read(node, languages[-1][1])
             number += 1
             continue
         page.read(_copied(nodes[number : close + 1]), languages[-1][1])
-        is_marked = node.name in options.ignored_elements or _is_marked(node)
         page.remarks[MARKED] += is_marked
         page.remarks[CODE] += not is_marked and node.name in _CODE
         if not is_marked and languages[-1][1]:
@@ -331,18 +331,9 @@ def _content(block: list[Node]) -> Content:
     return tuple(items)
 
 
-def _is_left_alone(node: Node, ignored: frozenset[str]) -> bool:
-    """Return whether an element is not to be translated."""
-    return node.kind == "open" and not node.is_void and (node.name in ignored or _is_copied(node))
-
-
 def _copied(nodes: list[Node]) -> Node:
     """Return an element that is not to be translated, as one node."""
     return Node("copied", nodes[0].start, "".join(node.raw for node in nodes), nodes[0].name)
-
-
-def _is_copied(node: Node) -> bool:
-    return node.name in COPIED or _is_marked(node)
 
 
 def _is_marked(node: Node) -> bool:

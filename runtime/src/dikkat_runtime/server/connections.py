@@ -127,11 +127,12 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._line_bytes += len(piece) - self._new_body_bytes
         self._bare_bytes = 0 if self._new_body_bytes else self._bare_bytes + len(piece)
+        most_besides = 0 if self._bare_bytes > AROUND_BODY else self._body_bytes // 2
         if self._is_refused or (self._is_in_head and self._line_bytes >= HEAD_BYTES):
             self._refuse(431, f"the lines before a body have over {HEAD_BYTES:,} bytes or {MAX_HEADERS} headers")
         elif self._is_in_head and not self._holds_head():
             self._refuse(503, "too many long heads at once; send it again later")
-        elif self._is_in_body and self._line_bytes > self._most_around_body():
+        elif self._is_in_body and self._line_bytes > AROUND_BODY + most_besides:
             self._refuse(400, "the lines around the chunks of the body are too long")
         elif self._is_in_body and self._is_idle() and self._body_bytes > self.limits.upload_bytes:
             # so much of a body is read and forgotten, so that its sender reads why it was refused
@@ -140,9 +141,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self._pipelined_bytes += len(piece)
             if self._pipelined_bytes > PIPELINED_BYTES or len(self.pipeline) > MAX_PIPELINED:
                 self.transport.close()
-
-    def _most_around_body(self) -> int:
-        return AROUND_BODY if self._bare_bytes > AROUND_BODY else AROUND_BODY + self._body_bytes // 2
 
     def _holds_head(self) -> bool:
         """Count a head in the budget of all, and return whether there is enough left."""

@@ -334,7 +334,8 @@ def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool, is_al
     before = read_record(path)
     if before == fingerprint:
         return
-    if before is None or (is_alone and (force or not _has_records(folder))):
+    has_records = any(other.name != DESCRIPTION for other in folder.rglob("_*.json"))
+    if before is None or (is_alone and (force or not has_records)):
         write_atomically(path, record_bytes(fingerprint))
         return
     difference = _difference(before, fingerprint)
@@ -355,10 +356,6 @@ def _difference(before: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> st
         return msg("another model, or an older dikkat")
     name = changed[0]
     return msg("{name} {before}, not {now}", name, _shown(old.get(name, False)), _shown(new.get(name, False)))
-
-
-def _has_records(folder: Path) -> bool:
-    return any(path.name != DESCRIPTION for path in folder.rglob("_*.json"))
 
 
 def _shown(value: Any) -> str:

@@ -32,13 +32,19 @@ _PATIENCE = 10.0
 class Corrections:
     """The corrections of one run; entries that another process writes are read at the next refresh."""
 
-    def __init__(self, run: Path) -> None:
-        """Keep the corrections of the run directory `run`, in which no file has to exist yet."""
-        self._run, self._path = run, run / FILE_NAME
+    def __init__(self, run: Path, *, is_fixed: bool = False) -> None:
+        """Keep the corrections of the run directory `run`, in which no file has to exist yet.
+
+        With `is_fixed` they stay as they stand now, whatever is corrected later; raises `DataError` as `refresh`.
+        """
+        self._run, self._path, self._is_fixed = run, run / FILE_NAME, False
         self._read_at: tuple[int, int, int] | None = None
         self._pairs: list[tuple[str, str]] = []
         self._texts: dict[str, tuple[str, str]] = {}
         """By the key of a source: the source as it was written, and its translation."""
+        if is_fixed:
+            self.refresh()
+            self._is_fixed = True
 
     def __len__(self) -> int:
         return len(self._current())
@@ -54,6 +60,8 @@ class Corrections:
 
     def refresh(self) -> None:
         """Read the file again where it has changed. Raises `DataError` where it is damaged, `MissingInputError`."""
+        if self._is_fixed:
+            return
         try:
             status = self._path.stat()
         except FileNotFoundError:
@@ -113,18 +121,6 @@ class Corrections:
         entries = [{"source": source, "target": target} for source, target in texts.values()]
         write_atomically(self._path, (json.dumps(entries, ensure_ascii=False, indent=1) + "\n").encode())
         self.refresh()
-
-
-class FixedCorrections(Corrections):
-    """The corrections as they stood when this was made, whatever is corrected later."""
-
-    def __init__(self, run: Path) -> None:
-        """Read the corrections of the run directory `run`. Raises `DataError` where they are damaged."""
-        super().__init__(run)
-        super().refresh()
-
-    def refresh(self) -> None:
-        """Keep what was read."""
 
 
 def _is_line(text: object) -> bool:

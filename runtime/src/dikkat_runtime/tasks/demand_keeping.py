@@ -109,7 +109,7 @@ def _falls(free: ForcedScores, bound: ForcedScores) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    words = ("".join(filter(str.isalnum, word.text)) for word in words_of(unicodedata.normalize("NFC", text.lower())))
+    words = ("".join(filter(str.isalnum, word[0])) for word in words_of(unicodedata.normalize("NFC", text.lower())))
     return [word for word in words if word]
 
 
@@ -366,14 +366,10 @@ class PieceTranslator:
             # an alternative without what is demanded is none
             every = [own for own in hypotheses(translation) if not self._keeper.unmet(request, own.text)]
             translation = ranked(every, self._count)
-        terms = tuple(_term(demand) for demand in missing if demand.reason == "term")
+        terms = tuple(Term(demand.source, demand.forms) for demand in missing if demand.reason == "term")
         return replace(
             result,
             translation=replace(translation, unplaced=terms, loses_words=result.translation.loses_words),
             changed=translation.text != result.translation.text,
             unmet=tuple(missing),
         )
-
-
-def _term(demand: Demanded) -> Term:
-    return Term(demand.source, demand.forms)

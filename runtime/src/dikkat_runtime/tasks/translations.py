@@ -71,24 +71,19 @@ _PLURALS: dict[Kind, str] = {
 
 @dataclass(slots=True)
 class _Tally:
-    count: int = 0
-    first: int = 0
-    example: str = ""
-
-    def add(self, line: int, example: str = "") -> None:
-        if not self.count:
-            self.first, self.example = line, example
-        self.count += 1
-
-
-@dataclass(slots=True)
-class _Unplaced:
-    """How often a term was not placed, and in which lines at first."""
+    """How often something happened, and in which lines at first."""
 
     count: int = 0
     lines: list[int] = field(default_factory=list)
+    example: str = ""
 
-    def add(self, line: int) -> None:
+    @property
+    def first(self) -> int:
+        """The first of the lines."""
+        return self.lines[0]
+
+    def add(self, line: int, example: str = "") -> None:
+        self.example = self.example or example
         self.count += 1
         if len(self.lines) < _SHOWN_LINES and line not in self.lines[-1:]:
             self.lines.append(line)
@@ -114,7 +109,7 @@ class TranslationNotes:
     _terms: Counter[str] = field(default_factory=Counter)
     _term_lines: _Tally = field(default_factory=_Tally)
     _changed: _Tally = field(default_factory=_Tally)
-    _unplaced: dict[str, _Unplaced] = field(default_factory=dict)
+    _unplaced: dict[str, _Tally] = field(default_factory=dict)
 
     def add(self, event: Event, line: int) -> None:
         """Count an event once a line, whatever the number of its pieces."""
@@ -157,7 +152,7 @@ class TranslationNotes:
             self._changed.add(line)
         for term in unmet:
             if term.reason == "term":
-                self._unplaced.setdefault(_arrow(term), _Unplaced()).add(line)
+                self._unplaced.setdefault(_arrow(term), _Tally()).add(line)
 
     @property
     def unplaced(self) -> dict[str, int]:

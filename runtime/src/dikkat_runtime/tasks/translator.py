@@ -220,7 +220,7 @@ class Translator(OpenedModel):
             options,
             notes,
             reading=self.reading,
-            gaps=self._gaps,
+            gaps=lambda *asked: self.inserter.gaps(*asked),
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
@@ -238,7 +238,10 @@ class Translator(OpenedModel):
         calibration = Calibration.read(path)
         if calibration is None:
             # the judge is shown what the model reads
-            pairs = [(self._as_read(source), target) for source, target in held_out_pairs(path)]
+            pairs = [
+                (" ".join(sentence for sentence, _ in self.sentences(source)) or source, target)
+                for source, target in held_out_pairs(path)
+            ]
             on_progress(msg("fitting confidence on {count:,} validation pairs, once …", len(pairs)))
             notes = TranslationNotes()
 
@@ -248,9 +251,6 @@ class Translator(OpenedModel):
             calibration = fit_calibration(pairs, translate, scorer)
             calibration.write(path)
         return Judge(scorer, calibration)
-
-    def _as_read(self, line: str) -> str:
-        return " ".join(sentence for sentence, _ in self.sentences(line)) or line
 
     def encode(self, line: str) -> list[int]:
         """Return source ids of a line, without end mark; none for a line of white space."""
@@ -281,9 +281,6 @@ class Translator(OpenedModel):
         """The part that puts words into translations that lack them."""
         tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
         return WordInserter(self.engine, tokenizers, languages, self.constraints)
-
-    def _gaps(self, source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
-        return self.inserter.gaps(source, source_ids, target, offsets)
 
     @cached_property
     def reading(self) -> Reading:

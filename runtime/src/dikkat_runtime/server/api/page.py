@@ -96,7 +96,7 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 LANGUAGES = ("en", "tr")
-_ACCEPTED = re.compile(r"(?:^|,)\s*(en|tr)\b[^,;]*(?:;\s*q=([01](?:\.\d{0,3})?)\s*)?(?=,|$)")
+_ACCEPTED = re.compile(r"\s*+(en|tr)\b[^;]*+(?:;\s*+q=([01](?:\.\d{0,3})?)\s*+)?")
 """An entry of the header Accept-Language for one of them, with its weight."""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
@@ -114,8 +114,9 @@ async def root(call: Call) -> Response:
     if _HTML not in call.request.headers.get("accept", ""):
         return PlainTextResponse(_in_words(call))
     language = wanted_language(call.request.headers.get("accept-language", ""))
-    headers = {**_HEADERS, "Content-Type": page_files()[INDEX][0], "Vary": "Accept, Accept-Language"}
-    return Response(index_page(language), headers=headers)
+    kind, page = page_files()[INDEX]
+    headers = {**_HEADERS, "Content-Type": kind, "Vary": "Accept, Accept-Language"}
+    return Response(page.replace(b"{{LANGUAGE}}", language.encode()), headers=headers)
 
 
 def _in_words(call: Call) -> str:
@@ -304,17 +305,11 @@ def page_files() -> Mapping[str, tuple[str, bytes]]:
     return files
 
 
-def index_page(language: str) -> bytes:
-    """Return the page itself, in one of `LANGUAGES`."""
-    return page_files()[INDEX][1].replace(b"{{LANGUAGE}}", language.encode())
-
-
 def wanted_language(accepted: str) -> str:
     """Return the preferred language of a header Accept-Language, English where it names none of ours."""
-    rows: list[tuple[str, float]] = [
-        (language, float(weight or 1)) for language, weight in _ACCEPTED.findall(accepted.lower())
-    ]
-    return max([(LANGUAGES[0], 0.0), *rows], key=lambda row: row[1])[0]
+    matches = map(_ACCEPTED.fullmatch, accepted.lower().split(","))
+    rows = [(LANGUAGES[0], "0"), *(match.groups() for match in matches if match)]
+    return max(rows, key=lambda row: float(row[1] or 1))[0]
 
 
 _MODEL = fields(("name", "kind"), name=TEXT, kind=TEXT, source=TEXT, target=TEXT, attention=FLAG)
