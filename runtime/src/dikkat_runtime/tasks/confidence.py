@@ -153,9 +153,7 @@ def sentence_features(scores: ForcedScores) -> list[float]:
     ]
 
 
-def word_features(
-    scores: ForcedScores, words: Sequence[re.Match[str]], spans: Sequence[tuple[int, int]]
-) -> list[list[float]]:
+def word_features(scores: ForcedScores, words: Words, spans: Sequence[tuple[int, int]]) -> list[list[float]]:
     """Return for each word the numbers that `WORD_FEATURES` names; `spans` are those of the tokens in the text."""
     log_p = np.maximum(scores.log_probabilities, _FLOOR)
     entropy, coverage = _entropy(scores.attention), scores.attention.sum(axis=0)

@@ -142,7 +142,7 @@ class WordInserter:
 
 
 def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> Iterator[tuple[int, int]]:
-    """Yield token and character after each gap in which a word may stand: before words and closing signs, and at the end."""
+    """Yield token and character after each gap for a word: before words, before signs that close the text, after it."""
     closing = CLOSING.search(written)
     offsets = set[int]()
     for number, (start, end) in enumerate(spans):
