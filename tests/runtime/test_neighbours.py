@@ -15,8 +15,7 @@ from dikkat_runtime.engine.neighbours import RATE, WEIGHT, Neighbours, Neighbour
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.confidence_fitting import chrf
-from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.near_corrections import MAX_NEAR, MIN_SIMILARITY, NearIndex
+from dikkat_runtime.tasks.corrections import MAX_NEAR, MIN_SIMILARITY, Corrections, NearIndex
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as WithModel
 

@@ -16,7 +16,7 @@ from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.parts import CONFIG, WEIGHTS
 from dikkat_runtime.run.weights import read_weights
-from dikkat_runtime.tasks.opening import VocabularySizes, load_tokenizers
+from dikkat_runtime.tasks.opening import load_tokenizers
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 Spans = Sequence[tuple[int, int]]
@@ -54,8 +54,7 @@ class Aligner:
         run = Path(path)
         config = read_config(run, "translator")
         language = str(section(config, "data", run).get("target_language", ""))
-        tokenizers = load_tokenizers(run, config, VocabularySizes.of(run, config))
-        return cls(forced_attention(run, config), tokenizers, language)
+        return cls(forced_attention(run, config), load_tokenizers(run, config), language)
 
     @staticmethod
     def computes(path: str | Path) -> bool:

@@ -22,7 +22,7 @@ from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.run.weights import read_note
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_classifier, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_engine, vocabulary_sizes
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer
 
@@ -131,7 +131,7 @@ class Classifier(OpenedModel):
         computing: ClassifyingEngine = open_engine(request, native_classifier)
         settings = section(config, "classifier", run)
         labels, language = labels_of(run, config), str(section(config, "data", run).get("source_language", ""))
-        tokenizer = load_tokenizer(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, language)
+        tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
         table = open_word_table(run, settings, len(labels), language)
         # an imported classifier was never validated here
         is_imported = "imported_from" in config and not (run / "metrics.jsonl").exists()

@@ -68,10 +68,6 @@ class _Line:
     left_out: int
 
 
-_OfText = Callable[[_Line, Array, Array], list[Vector]]
-_OfNothing = Callable[[_Line], list[Vector]]
-
-
 class Embedder(OpenedModel):
     """A trained translator (its encoder), classifier, language model or imported encoder, as a source of vectors."""
 
@@ -113,34 +109,26 @@ class Embedder(OpenedModel):
 
         Neighbours and batches do not change a vector by more than rounding. At most `window` lines are read ahead.
         """
-        nothing = np.zeros(self.width, np.float32)
-
-        def vectors(line: _Line, states: Array, pooled: Array) -> list[Vector]:
-            return [Vector(line.number, line.text, pooled, line.left_out)]
-
-        return self._stream(lines, vectors, lambda line: [Vector(line.number, line.text, nothing)], window)
+        for line, _, pooled in self._stream(lines, window):
+            yield Vector(line.number, line.text, pooled, line.left_out)
 
     def tokens(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
         """Yield a vector a token, special ones included, line by line; a line of white space has no tokens."""
-
-        def vectors(line: _Line, states: Array, pooled: Array) -> list[Vector]:
+        for line, states, _ in self._stream(lines, window):
             rows = zip(self.reading.labels(line.ids), states, strict=True)
-            return [Vector(line.number, label, values, line.left_out) for label, values in rows]
+            yield from (Vector(line.number, label, values, line.left_out) for label, values in rows)
 
-        return self._stream(lines, vectors, lambda line: [], window)
-
-    def _stream(self, lines: Iterable[str], of_text: _OfText, of_nothing: _OfNothing, window: int) -> Iterator[Vector]:
-        numbered = enumerate(lines, start=1)
+    def _stream(self, lines: Iterable[str], window: int) -> Iterator[tuple[_Line, Array, Array]]:
+        """Yield each line with the states (S, D) of its tokens and its vector (D,), zero without tokens."""
+        numbered, nothing = enumerate(lines, start=1), np.zeros(self.width, np.float32)
         while some := list(islice(numbered, window)):
             batch = self._read(some)
-            vectors = [of_nothing(line) if not line.ids else [] for line in batch]
+            read = dict.fromkeys(range(len(batch)), (nothing[:0], nothing))
             for indices in length_batches([len(line.ids) for line in batch], BATCH_SIZE, BATCH_TOKENS):
                 memory = self.engine.hidden([batch[index].ids for index in indices])
                 for index, states, pooled in zip(indices, memory.states, self.engine.pool(memory), strict=True):
-                    line = batch[index]
-                    vectors[index] = of_text(line, states[: len(line.ids)], pooled)
-            for line_vectors in vectors:
-                yield from line_vectors
+                    read[index] = states[: len(batch[index].ids)], pooled
+            yield from ((line, *read[number]) for number, line in enumerate(batch))
 
     def _read(self, numbered: Sequence[tuple[int, str]]) -> list[_Line]:
         texts = iter(self.reading.encode([text.strip() for _, text in numbered if text.strip()]))

@@ -14,7 +14,7 @@ from dikkat_runtime.run.config import section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import CONFIG, TOKENIZER
 from dikkat_runtime.special_tokens import SpecialTokens
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_language_model, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, native_language_model, open_engine, vocabulary_sizes
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.text_stream import TextStream
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -101,7 +101,7 @@ class Generator(OpenedModel):
         # an imported model has none
         data = section(config, "data", run) if "data" in config else {}
         language = str(data.get("source_language") or "")
-        tokenizer = load_tokenizer(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, language)
+        tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
         special_tokens = special_tokens_of(tokenizer)
         generator = cls(computing, tokenizer, context, objective=objective, special_tokens=special_tokens)
         generator.request = request
@@ -145,8 +145,14 @@ class Generator(OpenedModel):
     ) -> Iterator[str]:
         """Yield the first continuation of `generate` in pieces of whole characters, each as soon as it is certain."""
         ids = self.encode(prompt, options)
+        return (text for text, _ in self.pieces(ids, options, stop) if text)
+
+    def pieces(
+        self, ids: list[int], options: GenerationOptions, stop: Sequence[str] = ()
+    ) -> Iterator[tuple[str, Ending | None]]:
+        """Yield after each token the text that has become certain, and at the last one how the text ends."""
         row = _Row(0, TextStream(self.tokenizer, ids, stop))
-        return (piece for piece in self._write([row], [ids], options) if piece)
+        return ((text, row.ended) for text in self._write([row], [ids], options))
 
     def encode(self, prompt: str, options: GenerationOptions = OPTIONS) -> list[int]:
         """Return ids of a prompt, those that begin a text for an empty one. Raises as `generate`."""
@@ -193,13 +199,3 @@ class Generator(OpenedModel):
                 rows = [rows[index] for index in going]
                 if rows:
                     writer.keep(going)
-
-    def tokens(self, ids: list[int], options: GenerationOptions) -> Iterator[int]:
-        """Yield tokens after a prompt, up to the end mark or the limit."""
-        context, forbidden = options.context or self.context, self.special_tokens.never_written
-        writer = self.engine.write(np.array([ids]), context, options, forbidden=forbidden)
-        for _ in range(options.max_tokens):
-            (token,) = writer.step()
-            if token == self.special_tokens.end:
-                return
-            yield token

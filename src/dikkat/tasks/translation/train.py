@@ -97,7 +97,7 @@ class TranslatorJob:
         """Return the training task with a new model."""
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         targets, scoring = scored_as_trained(targets, config)
-        vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
+        vocabularies = Vocabularies.load(run, config)
         train, validation = (open_corpus(run, part, vocabularies) for part in ("train", "validation"))
         validator = Validator(validation, vocabularies.target, sources, targets, scoring)
         validator.open_engine = partial(engine_in_memory, config=config.model)
