@@ -147,7 +147,7 @@ SHARDS = [
 ROWS = [
     Mutation("tests/runtime/shards/test_row_rules.py::test_a_row_ends_at_a_line_feed_with_the_return_before_it", f"{_ROWS}/line_rows.py", 'body.removesuffix(b"\\r") if body is not line else body', 'body.removesuffix(b"\\r")'),
     Mutation("tests/runtime/shards/test_formats.py::test_lines", f"{_ROWS}/line_rows.py", "line.removeprefix(BOM) if number == 0 else line", "line"),
-    Mutation("tests/runtime/shards/test_formats.py::test_objects_of_json_keep_their_bytes", f"{_ROWS}/line_rows.py", '(b", " if self.content and added else b"")', 'b", "'),
+    Mutation("tests/runtime/shards/test_formats.py::test_objects_of_json_keep_their_bytes", f"{_ROWS}/line_rows.py", '(b", " if content and added else b"")', 'b", "'),
     Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_is_quoted_where_a_reader_would_lose_something", f"{_ROWS}/line_rows.py", " or text != text.strip():", ":"),
     Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_is_quoted_where_a_reader_would_lose_something", f"{_ROWS}/line_rows.py", "text.replace('\"', '\"\"')", "text"),
     Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_without_quotation_marks_is_on_one_line_in_one_column", f"{_ROWS}/line_rows.py", '10: " ", 13: " "}', '10: " "}'),
