@@ -11,19 +11,14 @@ import numpy as np
 from dikkat_runtime.engine.choose import EngineRequest, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName, Memory, Rows, TextEngine
 from dikkat_runtime.engine.ensemble import first_member
-from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import mean
 from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName, native_precision
-from dikkat_runtime.engine.settings import model_settings
-from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.native.cpu import available_threads
-from dikkat_runtime.run.config import read_config, read_settings, section
-from dikkat_runtime.run.weights import read_weights
+from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
-from dikkat_runtime.tasks.aligner import Aligner
+from dikkat_runtime.tasks.aligner import Aligner, forced_attention
 from dikkat_runtime.tasks.batches import length_batches, search_all
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
@@ -81,39 +76,25 @@ class Embedder(OpenedModel):
         self.reading = reading
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        precision: PrecisionName = "float32",
-        device: Device = "cpu",
-        engine: EngineName = "auto",
-        *,
-        threads: int | None = None,
-    ) -> "Embedder":
-        """Return the embedder of a run directory.
-
-        Raises `UsageError` for a kind without vectors and an engine that cannot run, and `MissingInputError` or
-        `DataError` naming the file that is missing or damaged.
-        """
-        run = Path(path)
-        config = read_settings(run)
-        kind = config.setdefault("task", "translator")
+    def of_request(cls, request: EngineRequest) -> "Embedder":
+        """Return the embedder that is asked for; raises as `load`, and `UsageError` for a kind without vectors."""
+        run, config = request.run, request.config
+        kind = config["task"]
         if kind == "classifier":
-            return of_classifier(Classifier.load(run, precision, device, engine, threads=threads))
+            return of_classifier(Classifier.of_request(request))
         if kind == "lm":
-            generator = Generator.load(run, precision, device, engine, threads=threads)
+            generator = Generator.of_request(request)
             # the mean of the states before the output matrix; a model of ours begins a text with a mark
             begin = (BOS_ID,) if isinstance(generator.tokenizer, Tokenizer) else ()
             longest, own = longest_text(run, config, generator.context, special=len(begin)), generator.tokenizer
             reading = TextReading(own.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, own.labels)
             return cls(generator.engine, reading)
         if kind == "encoder":
-            request = EngineRequest(run, config, precision, device, engine, threads)
             return cls(*torch_factory().open_encoder(request))
         if kind != "translator":
             raise UsageError('{run}: holds a "{kind}", for which this version has no vectors', run, kind)
         # nothing is written, so that no shortlist is needed
-        translator = Translator.load(run, precision, device, engine, threads=threads, all_words=True)
+        translator = Translator.of_request(request, all_words=True)
         most = int(section(config, "data", run)["max_length"])
         model = section(config, "model", run)
         width, add_eos = int(model["model_dim"]), bool(model.get("add_source_eos", True))
@@ -254,7 +235,9 @@ class CrossEmbedder:
         translator = Translator.load(run, precision, device, engine, threads=threads)
         is_native = translator.info.name == "native"
         contexts: Contexts = (
-            native_contexts(run) if is_native else torch_factory().contexts(first_member(translator.engine))
+            forced_attention(run, config).contexts
+            if is_native
+            else torch_factory().contexts(first_member(translator.engine))
         )
         most = int(section(config, "data", run)["max_length"])
         width = int(section(config, "model", run)["model_dim"])
@@ -288,12 +271,3 @@ class CrossEmbedder:
                 target = list(hypotheses[0].tokens)
                 values = self._contexts(source, target) if target else np.zeros((0, self.width), np.float32)
                 yield number, translator.target_tokenizer.decode(target), target, values, len(row) - len(source)
-
-
-def native_contexts(run: Path) -> Contexts:
-    """Return the computation of a run's cross-attention over numpy. Raises `UsageError` where it cannot be computed."""
-    config = read_config(run, "translator")
-    settings = model_settings(config, str(run / "config.json"), FORCED)
-    file = run / "model.safetensors"
-    weights = Weights(read_weights(file), str(file), in_bytes=False, threads=available_threads())
-    return ForcedAttention(weights, settings).contexts

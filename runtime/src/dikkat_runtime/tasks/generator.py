@@ -2,17 +2,15 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
 from dikkat_runtime.engine.choose import EngineRequest
-from dikkat_runtime.engine.contract import EngineName, WritingEngine
-from dikkat_runtime.engine.options import Device, GenerationOptions
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.contract import WritingEngine
+from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, SettingError, UsageError, msg
-from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.config import section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import CONFIG, TOKENIZER
 from dikkat_runtime.special_tokens import SpecialTokens
@@ -69,6 +67,8 @@ class _Row:
 class Generator(OpenedModel):
     """A trained language model with its tokenizer."""
 
+    kind = "lm"
+
     def __init__(
         self,
         engine: WritingEngine,
@@ -88,24 +88,9 @@ class Generator(OpenedModel):
         self.special_tokens = special_tokens or SpecialTokens()
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        precision: PrecisionName = "float32",
-        device: Device = "cpu",
-        engine: EngineName = "auto",
-        *,
-        threads: int | None = None,
-    ) -> "Generator":
-        """Return the language model of a run directory, trained or imported, by the engine of that name.
-
-        "auto" is native where it can be. Raises `UsageError` for a model of another kind, an engine that cannot run and
-        a device that is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or
-        damaged.
-        """
-        run = Path(path)
-        config = read_config(run, "lm")
-        request = EngineRequest(run, config, precision, device, engine, threads)
+    def of_request(cls, request: EngineRequest) -> Self:
+        """Return the language model that is asked for; raises as `load`."""
+        run, config = request.run, request.config
         computing: WritingEngine = open_engine(request, native_language_model)
         head_config = section(config, "language_model", run)
         context, objective = head_config.get("context", 256), str(head_config.get("objective", "causal"))

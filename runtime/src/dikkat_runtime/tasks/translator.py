@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Self
 
 from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.constraints import rows_of_beam
@@ -86,7 +87,7 @@ class Translator(OpenedModel):
         threads: int | None = None,
         limits: ReadingLimits | None = None,
         all_words: bool = False,
-    ) -> "Translator":
+    ) -> Self:
         """Return the translator of a run directory by the engine of that name; "auto" is native where it can be.
 
         With `all_words` a shortlist of words is left aside, as the torch engine always leaves it. int8 is faster and
@@ -95,8 +96,15 @@ class Translator(OpenedModel):
         is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
         run = Path(path)
-        config = read_config(run, "translator")
-        request = EngineRequest(run, config, precision, device, engine, threads)
+        request = EngineRequest(run, read_config(run, "translator"), precision, device, engine, threads)
+        return cls.of_request(request, limits=limits, all_words=all_words)
+
+    @classmethod
+    def of_request(
+        cls, request: EngineRequest, *, limits: ReadingLimits | None = None, all_words: bool = False
+    ) -> Self:
+        """Return the translator that is asked for; see `load`."""
+        run, config = request.run, request.config
         computing = open_members(request, partial(native_translation, all_words=all_words))
         source, target = load_tokenizers(run, config)
         data, where = section(config, "data", run), str(run / CONFIG)

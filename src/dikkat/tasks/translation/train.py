@@ -25,8 +25,7 @@ from dikkat.tasks.translation.guiding import guided_fact, guided_head, guided_no
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat.torch_engine.texts import engine_in_memory
-from dikkat.training.translation import TranslationTask
-from dikkat.training.validation import Validator
+from dikkat.training.translation import TranslationTask, Validator
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import msg
 from dikkat_runtime.run.metrics import settings_hash
