@@ -6,7 +6,7 @@ from typing import Protocol
 from dikkat_runtime.engine.constraints import rows_of_beam
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.engine.options import DecodingOptions, beam_of
 from dikkat_runtime.engine.stepwise import ResumableSearch
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
@@ -89,8 +89,7 @@ class Completion:
         constraint = compiler.constraint(request.text, request.demands, prefix)
         if constraint is None:
             raise AssertionError("a request that is bound asks for something")
-        beam_size = options.beam_size if isinstance(options, BeamOptions) else 1
-        beam_size = rows_of_beam(beam_size, [constraint])
+        beam_size = rows_of_beam(beam_of(options)[0], [constraint])
         search = self._searches.get((request.ids, beam_size))
         if search is None:
             memory = self._translator.engine.encode([request.ids])
