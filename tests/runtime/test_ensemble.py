@@ -24,7 +24,7 @@ from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.cli.main import run as dikkat_command
 from dikkat_runtime.engine import ensemble
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.contract import Engine, SearchRequest
 from dikkat_runtime.engine.ensemble import EnsembleEngine
 from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.neighbours import Neighbours
@@ -107,11 +107,11 @@ def test_a_search_in_c_finds_what_single_steps_find(
 ) -> None:
     models, (options, constraints) = three_models(), IN_C[way]
     in_c = [of_native(models, precision, threads) for threads in (1, 2)]
-    results = [engine.search(engine.encode(MANY), options, constraints=constraints) for engine in in_c]
+    results = [engine.search(engine.encode(MANY), options, SearchRequest(constraints=constraints)) for engine in in_c]
     assert results[0] == results[1]
     monkeypatch.setattr(ensemble, "NativeEngine", ())
     monkeypatch.setattr(ensemble, "StepDecoder", ())
-    by_steps = in_c[0].search(in_c[0].encode(MANY), options, constraints=constraints)
+    by_steps = in_c[0].search(in_c[0].encode(MANY), options, SearchRequest(constraints=constraints))
     assert_alike(results[0], by_steps, tolerance=1e-5)
 
 
@@ -122,7 +122,7 @@ def test_no_step_of_a_search_is_taken_in_python(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_members_end_before_the_shortest_table_of_positions() -> None:
-    settings = [{"positions": "learned", "max_positions": positions} for positions in (12, 10)]
+    settings: list[dict[str, Any]] = [{"positions": "learned", "max_positions": positions} for positions in (12, 10)]
     members = [native(small_model(**one), **one) for one in settings]
     engine, options = EnsembleEngine(members), DecodingOptions(max_length_factor=0.0, max_length_offset=30)
     found = engine.search(engine.encode(SOURCES[:1]), options)
@@ -145,7 +145,7 @@ def test_every_member_looks_at_its_own_neighbours() -> None:
         steps.step([BOS_ID])
         near = Neighbours(steps.states(), np.array([9]))
         memory = engine.encode([SOURCES[0]])
-        answers.append(engine.search(memory, DecodingOptions(), neighbours=[near]))
+        answers.append(engine.search(memory, DecodingOptions(), SearchRequest(neighbours=[near])))
     assert answers[0][0][0].tokens[0] == 9
     assert_alike(answers[1], answers[0])
 

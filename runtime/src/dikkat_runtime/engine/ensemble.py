@@ -6,12 +6,11 @@ from functools import partial
 
 import numpy as np
 
-from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import Engine, Steps
+from dikkat_runtime.engine.contract import PLAIN_SEARCH, Engine, SearchRequest, Steps
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence
 from dikkat_runtime.engine.native import NativeEngine, StepDecoder
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.stepwise import stepwise_search
 from dikkat_runtime.native.arrays import Array, aligned
 
@@ -33,24 +32,16 @@ class EnsembleEngine:
         return Memory(np.concatenate([memory.states for memory in memories], axis=2), memories[0].lengths)
 
     def search(
-        self,
-        memory: Memory,
-        options: DecodingOptions,
-        *,
-        numbers: Sequence[int] | None = None,
-        threads: int | None = None,
-        constraints: Sequence[Constraint | None] | None = None,
-        neighbours: Sequence[Neighbours | None] = (),
+        self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see `Engine`."""
         natives = [member for member in self.members if isinstance(member, NativeEngine)]
-        is_limited = isinstance(options, SamplingOptions) or options.limits_repetition or constraints is not None
-        if is_limited or len(natives) < len(self.members):
-            begin = partial(self.steps, memory, neighbours=neighbours)
-            return stepwise_search(begin, memory, options, numbers, constraints)
+        if asked.needs_steps(options) or len(natives) < len(self.members):
+            begin = partial(self.steps, memory, neighbours=asked.neighbours)
+            return stepwise_search(begin, memory, options, asked)
         decoders = [
-            native.search_decoder(part, options, threads, near)
-            for native, (part, near) in zip(natives, self._parts(memory, neighbours), strict=True)
+            native.search_decoder(part, options, replace(asked, neighbours=near))
+            for native, (part, near) in zip(natives, self._parts(memory, asked.neighbours), strict=True)
         ]
         decoders[0].join(decoders[1:])
         return decoders[0].search(options)

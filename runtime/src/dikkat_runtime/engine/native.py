@@ -9,12 +9,11 @@ from itertools import accumulate
 
 import numpy as np
 
-from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.contract import PLAIN_SEARCH, EngineInfo, SearchRequest
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import DecodingOptions, Precision, SamplingOptions, beam_of, log_normalizers, top
+from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of, log_normalizers, top
 from dikkat_runtime.engine.settings import ModelSettings, sinusoids
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import stepwise_search
@@ -225,29 +224,20 @@ class NativeEngine:
         return Memory(_padded(require_finite(states, self._weights.where), lengths), lengths, words)
 
     def search(
-        self,
-        memory: Memory,
-        options: DecodingOptions,
-        *,
-        numbers: Sequence[int] | None = None,
-        threads: int | None = None,
-        constraints: Sequence[Constraint | None] | None = None,
-        neighbours: Sequence[Neighbours | None] = (),
+        self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see `Engine`."""
-        threads = threads or self.info.threads
-        if isinstance(options, SamplingOptions) or options.limits_repetition or constraints is not None:
-            begin = partial(StepDecoder, self._decoder, memory, threads=threads, neighbours=neighbours)
-            return stepwise_search(begin, memory, options, numbers, constraints)
-        return self.search_decoder(memory, options, threads, neighbours).search(options)
+        if asked.needs_steps(options):
+            threads = asked.threads or self.info.threads
+            begin = partial(StepDecoder, self._decoder, memory, threads=threads, neighbours=asked.neighbours)
+            return stepwise_search(begin, memory, options, asked)
+        return self.search_decoder(memory, options, asked).search(options)
 
-    def search_decoder(
-        self, memory: Memory, options: DecodingOptions, threads: int | None, neighbours: Sequence[Neighbours | None]
-    ) -> BeamDecoder:
+    def search_decoder(self, memory: Memory, options: DecodingOptions, asked: SearchRequest) -> BeamDecoder:
         """Return a decoder that takes all steps of a search in one call of C."""
-        beam_size, _ = beam_of(options)
+        (beam_size, _), neighbours = beam_of(options), asked.neighbours
         words = self._words_of(memory, beam_size, neighbours)
-        return BeamDecoder(self._decoder, memory, beam_size, threads or self.info.threads, neighbours, words)
+        return BeamDecoder(self._decoder, memory, beam_size, asked.threads or self.info.threads, neighbours, words)
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> StepDecoder:
         """Return a decoder of single steps over encoded sources, with `beam_size` rows for each."""

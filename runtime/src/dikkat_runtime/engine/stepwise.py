@@ -15,19 +15,9 @@ from collections.abc import Callable, Collection, Sequence
 import numpy as np
 
 from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
-from dikkat_runtime.engine.contract import Steps
+from dikkat_runtime.engine.contract import Memory, SearchRequest, Steps
 from dikkat_runtime.engine.decoding import length_penalties
-from dikkat_runtime.engine.hypotheses import (
-    NEVER,
-    NO_BONUS,
-    Candidate,
-    Hypothesis,
-    Memory,
-    Row,
-    Sentence,
-    allocated,
-    constrain,
-)
+from dikkat_runtime.engine.hypotheses import NEVER, NO_BONUS, Candidate, Hypothesis, Row, Sentence, allocated, constrain
 from dikkat_runtime.engine.options import (
     DecodingOptions,
     SamplingOptions,
@@ -44,19 +34,18 @@ def stepwise_search(
     steps_of: Callable[[int], Steps],
     memory: Memory,
     options: DecodingOptions,
-    numbers: Sequence[int] | None = None,
-    constraints: Sequence[Constraint | None] | None = None,
+    asked: SearchRequest,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each source under its constraint and the limits on repetition; see `Engine.search`.
 
     `steps_of` begins steps over `memory` with so many rows for each source.
     """
-    beam_size, n_best = beam_of(options)
+    (beam_size, n_best), constraints = beam_of(options), asked.constraints
     beam_size = rows_of_beam(beam_size, constraints)
     steps = steps_of(beam_size)
     caps = length_caps(memory.lengths, options, constraints, steps.limit)
     if isinstance(options, SamplingOptions):
-        numbers = range(len(caps)) if numbers is None else numbers
+        numbers = range(len(caps)) if asked.numbers is None else asked.numbers
         return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers)]
     penalties = length_penalties(max(caps), options.alpha, steps.forced)
     sentences = [

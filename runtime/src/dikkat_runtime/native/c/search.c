@@ -143,7 +143,7 @@ static void take_slots(const Search *s, const Decoder *d, int64_t row, int64_t l
         if (next[i] >= 0) continue;
         while (is_taken[free]) free++;
         next[i] = slots[free++];
-        for (const Decoder *each = d; each; each = each->next) copy_slot(each, slots[parents[i]], next[i], length);
+        for (const Decoder *model = d; model; model = model->next) copy_slot(model, slots[parents[i]], next[i], length);
     }
 }
 
@@ -191,7 +191,7 @@ static void step_and_rank(const Search *s, const Decoder *first_model, const Dec
 
 /* The worker's part in a step; `first` is the index of the first row of positions. */
 static void take_step(const Search *s, Decoder *d, int64_t first, int64_t number, int64_t count, Barrier *barrier) {
-    for (const Decoder *each = d; each; each = each->next) step_and_rank(s, d, each, first, number, count, barrier);
+    for (const Decoder *model = d; model; model = model->next) step_and_rank(s, d, model, first, number, count, barrier);
     Worker worker = {.number = number, .count = count, .barrier = barrier};
     int64_t sentences = d->rows / s->beam, last = share_start(sentences, number + 1, &worker);
     for (int64_t i = share_start(sentences, number, &worker); i < last; i++) advance(s, d, i * s->beam);
