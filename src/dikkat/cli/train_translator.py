@@ -50,6 +50,10 @@ def translator(
         Path | None,
         Option("--from", help="Translator to start from: its model and vocabulary, and some of its own pairs."),
     ] = None,
+    keep: Annotated[
+        list[Path] | None,
+        Option(help="With --from: text in the language of the source that should be translated as well as before."),
+    ] = None,
     config: Config = None,
     set_: Set = None,
     minutes: Minutes = None,
@@ -81,7 +85,7 @@ def translator(
 
     columns = (source_column, target_column)
     where = str(config or "settings")
-    request = TrainRequest(data or (), valid or (), columns, preset, settings, where, device, start)
+    request = TrainRequest(data or (), valid or (), columns, preset, settings, where, device, start, keep or ())
     ending = Ending(msg("best validation chrF {score:.2f}"), piped("translate", out))
     runner = partial(train_watched, page=watch) if watch else None
     return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)

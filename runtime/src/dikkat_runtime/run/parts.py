@@ -24,7 +24,7 @@ METRICS = "metrics.jsonl"
 FOLDERS = ("corpus", "held_out")
 """Folders of the data that a run is trained and measured on."""
 CORPUS = (
-    *(f"corpus/{part}.{kind}.npy" for part in ("train", "validation") for kind in ("ids", "offsets")),
+    *(f"corpus/{part}.{kind}.npy" for part in ("train", "validation", "general") for kind in ("ids", "offsets")),
     "corpus/train.links.npy",
 )
 PREPARED = (
@@ -34,7 +34,7 @@ PREPARED = (
     WORD_TABLE,
     WORD_SCORES,
     *CORPUS,
-    *(f"held_out/{part}.{side}.txt" for part in ("validation", "test") for side in ("source", "target")),
+    *(f"held_out/{part}.{side}.txt" for part in ("validation", "general", "test") for side in ("source", "target")),
     CONFIG,
 )
 """Files that are written before training and never changed."""
