@@ -52,7 +52,7 @@ def translator(
     ] = None,
     keep: Annotated[
         list[Path] | None,
-        Option(help="With --from: text in the language of the source that should be translated as well as before."),
+        Option(help="With --from: general text to go on translating as well, as lines of the source, or .tsv or .tmx."),
     ] = None,
     config: Config = None,
     set_: Set = None,

@@ -154,6 +154,13 @@ def test_general_text_is_written_by_the_base_and_a_part_of_it_held_out(
     assert not held_out & train
     assert all(pair.target == pair.source[::-1] for pair in (*general.held_out, *general.train))
     assert General.of(Base.open(untrained, {}, "settings"), [], 1000) == General([], [], ""), "it has pairs of its own"
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{line}\tby people {line}\n" for line in lines[:50]), encoding="utf-8")
+    general = General.of(Base.open(untrained, {}, "settings"), [text, pairs], new_pairs=1000)
+    assert general.kind == "old", "what people wrote is held out where there is some"
+    assert len(general.held_out) == 10
+    assert all(pair.target == f"by people {pair.source}" for pair in (*general.held_out, *general.train[:40]))
+    assert len(general.train) == 40 + 98
     with pytest.raises(UsageError, match="--keep is text for the translator of --from"):
         prepare(TrainRequest([str(text)], keep=[text]), RunDirectory.create(tmp_path / "e"))
 
@@ -167,9 +174,11 @@ def test_the_share_gains_most_after_what_general_text_loses_too_much(
     before = RunDirectory.open(untrained).load_weights()
     run.save_weights({name: tensor + 1.0 for name, tensor in before.items()}, {"step": "3"})
 
-    # 20 to 30 on new text; on general text 60, and 56.25, 45 at the last: of references a loss of 1 is allowed, else 5
+    # of references a point may be lost for nothing, of what the base wrote itself fifteen
+    general = {1.0: 30.0, 0.75: 50.0, 0.5: 59.5, 0.25: 60.0, 0.0: 60.0}
+
     def scores(run: RunDirectory, config: object, share: float) -> list[float]:
-        return [20 + 10 * share, 60 - 15 * max(0.0, share - 0.5) * 2 + 7.5 * (0.5 < share < 1.0) * 0.5]
+        return [20 + 10 * share, general[share]]
 
     monkeypatch.setattr(adapt, "_scores_of_share", scores)
     adapted = {

@@ -62,6 +62,7 @@ OPTIONS = (
     Setting("open", "is_open", bool, "Answer anyone who can reach --host, without a key.", _WHO),
     Setting("corrections", "takes_corrections", bool, "Keep and use the better translations that clients send.", _WHO),
     Setting("allow-host", "allowed_hosts", str, "Another host name of the server.", _WHO, "NAME", many=True),
+    Setting("memory", "memories", Path, "Translation memory (.tmx, .tsv), named as its file.", _HOW, many=True),
     Setting(
         "allow-origin",
         "allowed_origins",

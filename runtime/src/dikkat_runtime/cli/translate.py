@@ -57,6 +57,10 @@ _Glossary = Annotated[
     Path | None,
     Option(help="Glossary: on each line a term, a tab and its translation, or several separated by |; each is kept."),
 ]
+_Memory = Annotated[
+    list[Path] | None,
+    Option(help="Translation memory (.tmx, .tsv): what it holds comes back, what is like it is translated like it."),
+]
 _Prefix = Annotated[Path | None, Option(help="Beginning of the translation of each line, one per line.")]
 _Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults after it.")]
 _Json = Annotated[bool, Option("--json", help="Write one JSON object per line, with the probability of each word.")]
@@ -81,6 +85,7 @@ def translate(
     no_repeat_ngram: _NoRepeatNgram = None,
     repetition_penalty: _RepetitionPenalty = BEAM.repetition_penalty,
     glossary: _Glossary = None,
+    memory: _Memory = None,
     no_corrections: NoCorrectionsOption = False,
     all_words: AllWordsOption = False,
     prefix: _Prefix = None,
@@ -122,6 +127,11 @@ def _translate(options: Any) -> None:
     print_engine(translator.info)
     if options.no_corrections:
         translator.corrections = None
+    if options.memory:
+        from dikkat_runtime.documents.memories import read_memory
+
+        languages = (translator.language, translator.target_language)
+        translator.memories = [read_memory(path, languages, _note) for path in options.memory]
     stream = partial(
         translator.stream,
         options=decoding,

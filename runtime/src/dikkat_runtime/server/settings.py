@@ -82,6 +82,8 @@ class ServeSettings:
     beam_size: int = 5
     drain_seconds: float = 30.0
     log_requests: bool = False
+    memories: tuple[Path, ...] = ()
+    """Translation memories for the translators of their languages."""
     takes_corrections: bool = False
     """True if callers may replace translations of a model by their own."""
     limits: Limits = field(default_factory=Limits)
