@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from dikkat_runtime.cli.opening import (
     AllWordsOption,
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
     from dikkat_runtime.tasks.translations import OutputStyle, Translation
 
+T = TypeVar("T")
 BEAM = BeamOptions()
 LINES_BETWEEN_FLUSHES = 2048
 
@@ -65,6 +66,7 @@ _Prefix = Annotated[Path | None, Option(help="Beginning of the translation of ea
 _Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults after it.")]
 _Json = Annotated[bool, Option("--json", help="Write one JSON object per line, with the probability of each word.")]
 _Abstain = Annotated[float | None, Option(help="Leave a line empty if the probability that it is right is below this.")]
+_Review = Annotated[Path | None, Option(help="Page to correct the translations on, the least sure first (.html).")]
 _BatchSize = Annotated[int | None, Option(help="Sentences translated at once; by default, as many as are fastest.")]
 
 
@@ -92,6 +94,7 @@ def translate(
     confidence: _Confidence = False,
     json: _Json = False,
     abstain: _Abstain = None,
+    review: _Review = None,
     batch_size: _BatchSize = None,
     precision: PrecisionOption = "auto",
     device: DeviceOption = "cpu",
@@ -119,6 +122,12 @@ def _translate(options: Any) -> None:
         from dikkat_runtime.documents.formats import refuse_document
 
         refuse_document(options.file, options.run)
+    if options.review is not None:
+        from dikkat_runtime.cli.review import check_review
+
+        check_review(options.review)
+        if options.out is not None or options.n_best != 1:
+            raise UsageError("--review is for lines with one translation each; leave out --out and --n-best")
     style.check(options.n_best, is_document=options.out is not None)
     decoding = decoding_options(options)
     all_words = options.all_words or decoding.needs_all_words
@@ -140,8 +149,14 @@ def _translate(options: Any) -> None:
         glossary=options.glossary and Glossary.read(options.glossary, translator.language),
     )
     if options.out is None:
-        judge = translator.judge(options.run, on_progress=_note) if style.needs_confidence else None
-        return _translate_lines(partial(stream, confidence=judge), options, style)
+        judge = translator.judge(options.run, on_progress=_note) if style.needs_confidence or options.review else None
+        shown = _translate_lines(partial(stream, confidence=judge), options, style)
+        if options.review is not None:
+            from dikkat_runtime.cli.review import write_review
+
+            languages = (translator.language, translator.target_language)
+            write_review(options.review, options.run, languages, *shown)
+        return
     if style.scores:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if options.prefix is not None:
@@ -149,21 +164,27 @@ def _translate(options: Any) -> None:
     _translate_document(options, options.out, lambda texts: [translation.text for translation in stream(texts)])
     for note in translator.notes.glossary_lines(numbered=False):
         _note(note)
-    return None
+    return
 
 
 def _note(line: str) -> None:
     print(line, file=sys.stderr)
 
 
-def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any, style: OutputStyle) -> None:
+def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any, style: OutputStyle) -> _Shown:
+    """Write the translations of lines; returns sources and translations where they are to be reviewed."""
     from dikkat_runtime.tasks.translation_notes import TranslationNotes
 
     interactive = is_interactive(options.file)
     notes, skipped = TranslationNotes(), list[DataError]()
     prefixes = None if options.prefix is None else _lines(options.prefix, skipped.append)
     ahead = 1 if interactive else None
-    translations = stream(_lines(options.file, skipped.append), window=ahead, notes=notes, prefixes=prefixes)
+    lines, shown = _lines(options.file, skipped.append), _Shown([], [])
+    if options.review is not None:
+        lines = _kept(lines, shown.sources)
+    translations = stream(lines, window=ahead, notes=notes, prefixes=prefixes)
+    if options.review is not None:
+        translations = _kept(translations, shown.translations)
     try:
         _write(translations, 1 if interactive else LINES_BETWEEN_FLUSHES, style, notes)
     finally:
@@ -172,6 +193,18 @@ def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any,
             for note in notes.lines():
                 _note(note)
     _report_skipped(skipped)
+    return shown
+
+
+class _Shown(NamedTuple):
+    sources: list[str]
+    translations: list[Translation]
+
+
+def _kept(items: Iterator[T], into: list[T]) -> Iterator[T]:
+    for item in items:
+        into.append(item)
+        yield item
 
 
 def _report_skipped(lines: list[DataError]) -> None:
