@@ -25,9 +25,8 @@ from dikkat_runtime.tasks.confidence_fitting import chrf
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text.demanded import Demanded, unmet
+from dikkat_runtime.text.demanded import Demanded, measures, unmet
 from dikkat_runtime.text.glossary import Glossary
-from dikkat_runtime.text.measures import measures
 
 GLOSSARIES = {
     "fr": {

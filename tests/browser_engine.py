@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from dikkat.web.assets import core_bytes, service_script
+from dikkat.web.module import core_bytes, service_script
 
 NAMES = (
     "readModelFile", "bytesOfSevenBits",

@@ -46,6 +46,8 @@ def pytest_configure(config: pytest.Config) -> None:
     if "not nightly" not in config.option.markexpr:
         # new examples each time; by day the same ones, so that what passes once passes again
         hypothesis.settings.load_profile("by night")
+    # hundreds of modules that are imported leave no garbage, and looking for it took a third of the collection
+    gc.disable()
     # pytest-xdist would begin with the files of most tests
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
@@ -70,6 +72,7 @@ def pytest_collection_finish() -> None:
     # thousands of collected tests stay to the end: whoever looks for garbage need not look at them each time
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 # a busy machine is slow, not wrong

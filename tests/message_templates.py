@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dikkat_runtime import errors
+from dikkat_runtime.localization import script_templates
 
 SOURCES = {
     "dikkat": Path(__file__).resolve().parents[1] / "src/dikkat",
@@ -24,7 +25,7 @@ OF_ANOTHER_SHAPE = {"SettingError", "AbsentError", "NeedsTorchError"}
 """Errors that take more than a template and its values."""
 PRINTING = {"say", "note", "_note"}
 """Functions that print a message."""
-HELPED = {"Option", "Argument", "Group", "Setting", "_limit", "Claim", "_Claim"}
+HELPED = {"Option", "Argument", "Group", "Setting", "_count", "_seconds", "Claim", "_Claim"}
 """What keeps texts that are turned into messages later, such as the help of options; its
 arguments of several words are templates."""
 TABLES = {"SHARED", "OPTIONS", "COMMANDS"}
@@ -53,14 +54,22 @@ def trees(package: str) -> dict[str, ast.Module]:
     return {path.relative_to(folder).as_posix(): ast.parse(path.read_text(encoding="utf-8")) for path in paths}
 
 
+def scripts(package: str) -> dict[str, str]:
+    """Return each script and HTML file of a package, by its path in it."""
+    folder = SOURCES[package]
+    paths = sorted([*folder.rglob("*.js"), *folder.rglob("*.html")])
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
 def templates(package: str) -> list[Found]:
-    """Return every template of a package that has a word to translate."""
-    return [
+    """Return every template of a package that has a word to translate, those of JavaScript too."""
+    python = [
         Found(text.strip("\n "), f"{name}:{line}")
         for name, tree in trees(package).items()
         for line, text in templates_in(tree, is_command=name.startswith("cli/"))
-        if _WORD.search(_FIELD.sub("", text))
     ]
+    pages = [Found(text, name) for name, script in scripts(package).items() for text in script_templates(script)]
+    return [found for found in [*python, *pages] if _WORD.search(_FIELD.sub("", found.text))]
 
 
 def strings(package: str) -> set[str]:

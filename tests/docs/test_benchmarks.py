@@ -391,6 +391,8 @@ def test_the_benchmark_of_terms_runs_on_the_smallest_run(
     assert "2 sentences with a placeholder: exactly once in 2" in printed
 
 
+# eight seconds: a process of its own loads PyTorch and scikit-learn and trains
+@pytest.mark.nightly
 def test_classifiers_are_compared_with_the_obvious_baselines() -> None:
     """In its smallest form it needs no data but the names of characters."""
     arguments = ("--sets", "scripts", "--most", "60", "--without-fasttext", "--option=--set=training.max_epochs=1")

@@ -41,7 +41,9 @@ def test_every_snippet_runs_and_prints_what_stands_below_it(name: str, tmp_path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.nightly] * (name != "000")) for name in PAGES])
+# by day a page runs on this processor alone, and a few lines on one that rounds otherwise
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_prints_the_same_on_a_processor_that_rounds_otherwise(name: str, tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     found = snippets(page_of(name, "en"), "python")

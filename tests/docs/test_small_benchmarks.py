@@ -159,7 +159,7 @@ def small(folder: Path, peers: Path) -> dict[str, Sequence[str | Path]]:
         "translate_files.py": (folder / "run", lines, "--rows", "40", "--files", "2", *once),
         "gpu_decode.py": (folder / "run", lines, "--few", "2", "--device", "cpu", "--parts", "ours,torch"),
         "guard.py": (*once, "--updates", "1", "--before", "HEAD", "--checkout", folder / "before", "--run",
-                     folder / "run", "--lines", lines, "--rows", "greedy", "--out", folder / "guard.json"),
+                     folder / "run", "--lines", lines, "--rows", "greedy", "opening", "--out", folder / "guard.json"),
         "browser_speed.py": ("--run", folder / "run", *once, "--sentences", "2", "--without-peers"),
     }  # fmt: skip
 
@@ -177,7 +177,10 @@ NEEDS = {
 def test_every_benchmark_ends_well_in_its_smallest_form(
     script: str, folder: Path, peers: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The guard compares times, which on a busy machine may differ: it says so by 1, after it has measured all."""
+    """The guard compares times, which on a busy machine may differ: it says so by 1, after it has measured all.
+
+    Its memory is that of the same code twice, and differs little.
+    """
     if script in NEEDS and find_spec(NEEDS[script]) is None:
         pytest.skip(f"needs {NEEDS[script]}")
     if script == "browser_speed.py" and not CHROMIUM.exists():
@@ -192,6 +195,10 @@ def test_every_benchmark_ends_well_in_its_smallest_form(
     assert done.returncode in ((0, 1) if script == "guard.py" else (0,)), done.stderr[-3000:]
     assert "Traceback" not in done.stderr
     assert done.stdout.strip()
+    if script == "guard.py":
+        rows = json.loads((folder / "guard.json").read_text(encoding="utf-8"))["rows"]
+        assert list(rows) == ["greedy", "opening"]
+        assert all(row["memory"]["ratio"] == pytest.approx(1.0, abs=0.2) for row in rows.values()), rows
     if script not in ("noise.py", "guard.py"):
         json.loads(done.stdout.strip().split("\n")[-1])
 

@@ -14,7 +14,6 @@ TERMS = ROOT / "docs" / "TERMS.tr.md"
 PAGES = sorted(path for path in [*ROOT.glob("*.tr.md"), *(ROOT / "docs").rglob("*.tr.md")] if path != TERMS)
 CATALOGS = sorted(path for folder in ("src", "runtime/src") for path in (ROOT / folder).rglob("locale/tr/**/*.po"))
 LESSONS = sorted((ROOT / "src" / "dikkat" / "web" / "lessons").glob("*.json"))
-STRINGS = [ROOT / "src/dikkat/web/page/live_strings.js", ROOT / "runtime/src/dikkat_runtime/server/page/strings.js"]
 
 OTHER_NAMES = {
     "bias": r"sapmasız|\+ sapma|önyargı",
@@ -74,7 +73,7 @@ def other_names(text: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("path", [*PAGES, *CATALOGS, *LESSONS, *STRINGS], ids=lambda path: str(path.relative_to(ROOT)))
+@pytest.mark.parametrize("path", [*PAGES, *CATALOGS, *LESSONS], ids=lambda path: str(path.relative_to(ROOT)))
 def test_a_turkish_text_has_one_name_for_each_concept(path: Path) -> None:
     assert other_names(text_of(path)) == []
 

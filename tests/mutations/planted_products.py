@@ -12,6 +12,7 @@ _PHRASEBOOK = "tools/phrasebook"
 _RUNTIME = "runtime/src/dikkat_runtime"
 _SERVER = "runtime/src/dikkat_runtime/server"
 _SHARDS = "runtime/src/dikkat_runtime/shards"
+_ROWS = "runtime/src/dikkat_runtime/rows"
 _TASKS = "runtime/src/dikkat_runtime/tasks"
 
 CLASSROOM = [
@@ -144,13 +145,13 @@ SHARDS = [
 ]  # fmt: skip
 
 ROWS = [
-    Mutation("tests/runtime/shards/test_row_rules.py::test_a_row_ends_at_a_line_feed_with_the_return_before_it", f"{_SHARDS}/line_rows.py", 'body.removesuffix(b"\\r") if body is not line else body', 'body.removesuffix(b"\\r")'),
-    Mutation("tests/runtime/shards/test_formats.py::test_lines", f"{_SHARDS}/line_rows.py", "line.removeprefix(BOM) if number == 0 else line", "line"),
-    Mutation("tests/runtime/shards/test_formats.py::test_objects_of_json_keep_their_bytes", f"{_SHARDS}/line_rows.py", '(b", " if self.content and added else b"")', 'b", "'),
-    Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_is_quoted_where_a_reader_would_lose_something", f"{_SHARDS}/table_rows.py", " or text != text.strip():", ":"),
-    Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_is_quoted_where_a_reader_would_lose_something", f"{_SHARDS}/table_rows.py", "text.replace('\"', '\"\"')", "text"),
-    Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_without_quotation_marks_is_on_one_line_in_one_column", f"{_SHARDS}/table_rows.py", '10: " ", 13: " "}', '10: " "}'),
-    Mutation("tests/runtime/shards/test_formats.py::test_packed_lines_are_the_same_bytes_each_time", f"{_SHARDS}/packed_files.py", "compresslevel=6, mtime=0)", "compresslevel=6)"),
+    Mutation("tests/runtime/shards/test_row_rules.py::test_a_row_ends_at_a_line_feed_with_the_return_before_it", f"{_ROWS}/line_rows.py", 'body.removesuffix(b"\\r") if body is not line else body', 'body.removesuffix(b"\\r")'),
+    Mutation("tests/runtime/shards/test_formats.py::test_lines", f"{_ROWS}/line_rows.py", "line.removeprefix(BOM) if number == 0 else line", "line"),
+    Mutation("tests/runtime/shards/test_formats.py::test_objects_of_json_keep_their_bytes", f"{_ROWS}/line_rows.py", '(b", " if self.content and added else b"")', 'b", "'),
+    Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_is_quoted_where_a_reader_would_lose_something", f"{_ROWS}/table_rows.py", " or text != text.strip():", ":"),
+    Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_is_quoted_where_a_reader_would_lose_something", f"{_ROWS}/table_rows.py", "text.replace('\"', '\"\"')", "text"),
+    Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_without_quotation_marks_is_on_one_line_in_one_column", f"{_ROWS}/table_rows.py", '10: " ", 13: " "}', '10: " "}'),
+    Mutation("tests/runtime/shards/test_formats.py::test_packed_lines_are_the_same_bytes_each_time", f"{_ROWS}/packed_files.py", "compresslevel=6, mtime=0)", "compresslevel=6)"),
 ]  # fmt: skip
 
 CATALOGS = [

@@ -16,7 +16,7 @@ from dikkat import Translator
 from dikkat.data.labelled import LabelledText
 from dikkat.explain.head_analysis.importance import HeadName, attention_rollout, occlusion, without_heads
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.learned_positions import NoPositions
+from dikkat.nn.positions import NoPositions
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.table_fitting import fit_word_table

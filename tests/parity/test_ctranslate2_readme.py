@@ -14,7 +14,7 @@ import pytest
 from tests.unit.interop.trained_runs import random_run
 from tests.unit.interop.translators import marian_folder, phrases
 
-from dikkat.interop.argos_export import package_files
+from dikkat.interop.argos_package import package_files
 from dikkat.interop.ctranslate2 import agreement
 from dikkat.interop.ctranslate2.agreement import by_ctranslate2
 from dikkat.interop.sentencepiece_file import pieces_of, sentencepiece_file

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import tokenizers
 import torch
+from safetensors.torch import load_file, save_file
 from tests.parity.weights import shake
 from tests.unit.interop.checkpoints import gpt2_tokenizer
 from torch import Tensor, nn
@@ -23,8 +24,10 @@ from dikkat.models.factory import Factory
 from dikkat.nn.recorder import record_attention
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.native_texts import NativeLanguageModel
+from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.settings import STACK, model_settings
 from dikkat_runtime.engine.stack import KeyValueCache
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.translator import Translator
 
 transformers = pytest.importorskip(
@@ -299,3 +302,56 @@ def test_a_pair_is_that_of_transformers(name: str, tmp_path: Path) -> None:
     write_run(found, tmp_path / "run", tmp_path, "dikkat import")
     answer = Translator.load(tmp_path / "run", engine="torch").translate(["a cab dab"], beam_size=1)
     assert len(answer) == 1
+
+
+def test_bytes_of_byt5_are_its_ids(tmp_path: Path) -> None:
+    theirs = transformers.ByT5Tokenizer()
+    theirs.save_pretrained(tmp_path)
+    settings = {**TEE, "vocab_size": 384, "tie_word_embeddings": False, "feed_forward_proj": "gated-gelu"}
+    model = transformers.T5ForConditionalGeneration(transformers.T5Config(**settings))
+    shake(model)
+    model.save_pretrained(tmp_path)
+    found = read_foreign(tmp_path)
+    assert isinstance(found, ForeignTranslator)
+    (tokenizer,), rows = found.tokenizers, found.orders[0].rows
+    for text in ("A cat, two  cats.", " ığüşöç\n", "😀 </s> <extra_id_0>"):
+        ids = tokenizer.encode(text)
+        # a mark in a text is text here
+        assert [rows[number] for number in ids] == [byte + 3 for byte in text.encode()]
+        assert tokenizer.decode(ids) == text
+    assert theirs("A cat").input_ids == [rows[number] for number in tokenizer.encode("A cat")] + [1]
+
+
+@torch.no_grad()
+def test_a_marian_with_a_fast_tokenizer_alone_is_read(tmp_path: Path) -> None:
+    settings = {
+        "vocab_size": SIZE, "d_model": 24, "encoder_layers": 2, "decoder_layers": 2, "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4, "encoder_ffn_dim": 40, "decoder_ffn_dim": 40, "max_position_embeddings": 64,
+        "pad_token_id": 0, "eos_token_id": 1, "decoder_start_token_id": 0, "scale_embedding": True,
+    }  # fmt: skip
+    theirs = saved(transformers.MarianMTModel(transformers.MarianConfig(**settings)), tmp_path)
+    pair_tokenizer().save(str(tmp_path / "tokenizer.json"))
+    assert not (tmp_path / "vocab.json").exists()
+    found = read_foreign(tmp_path)
+    assert isinstance(found, ForeignTranslator)
+    found.write(tmp_path / "run", tmp_path, "dikkat import")
+    source = pair_tokenizer().encode("a small cat").ids
+    written = theirs.generate(torch.tensor([source]), num_beams=1, do_sample=False, max_new_tokens=12)[0].tolist()
+    ours = Translator.load(tmp_path / "run")
+    options = DecodingOptions(max_length_factor=0, max_length_offset=12)
+    (answer,) = ours.engine.search(ours.engine.encode([ours.tokenizer.encode("a small cat")]), options)
+    rows = found.orders[0].rows
+    # their last token is forced to be an end
+    assert [rows[number] for number in answer[0].tokens][:10] == written[1:11]
+    assert len(set(written[1:11])) > 2
+
+
+def test_a_matrix_that_is_stored_twice_must_be_the_same(tmp_path: Path) -> None:
+    kind, settings = PAIRS["m2m"]
+    model = getattr(transformers, kind)
+    saved(model(model.config_class(**settings)), tmp_path)
+    path = tmp_path / "model.safetensors"
+    weights = load_file(path)
+    save_file({**weights, "lm_head.weight": weights["model.shared.weight"] + 1}, path, {"format": "pt"})
+    with pytest.raises(DataError, match=r"lm_head\.weight must be equal to shared\.weight, but differs"):
+        read_foreign(tmp_path)

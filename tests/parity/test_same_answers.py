@@ -31,7 +31,7 @@ from dikkat_runtime.tasks import reading
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text import normalizing, placeholders, quotes, recasing, sentences, symbols
+from dikkat_runtime.text import normalizing, placeholders, recasing, sentences
 from dikkat_runtime.text.glossary import Glossary
 
 pytest.importorskip("starlette", reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")
@@ -349,11 +349,11 @@ def test_the_page_reads_by_the_tables_of_python(tmp_path: Path, monkeypatch: pyt
         [
             (normalizing, "VARIANTS", {"¤": "cat"}, "my ¤"),
             (normalizing, "QUIET", "[x]", "my cät xx"),
-            (symbols, "CATEGORIES", ("Sc",), "my § § § cat runs"),
-            (symbols, "MARKER", re.compile(r"(see)(?=\s+\S)"), "see the cat"),
+            (normalizing, "CATEGORIES", ("Sc",), "my § § § cat runs"),
+            (normalizing, "MARKER", re.compile(r"(see)(?=\s+\S)"), "see the cat"),
             (recasing, "MIN_TITLE_WORDS", 2, "Small Cat"),
             (recasing, "WORD", re.compile("(?!)"), "MY CAT RUNS."),
-            (quotes, "PAIRS", {"+": "+"}, "+my cat+"),
+            (normalizing, "QUOTE_PAIRS", {"+": "+"}, "+my cat+"),
             (sentences, "NEVER_LAST", frozenset({"dog"}), "The dog. The cat sleeps."),
             (reading, "FINAL_MARKS", re.compile(r"(?P<marks>;;)$"), "my cat;;"),
             (placeholders, "ANY", "cat", "cat 5"),

@@ -24,7 +24,7 @@ LAYERS = (
     ("run",),
     ("native",),
     ("engine", "text"),
-    ("tasks",),
+    ("tasks", "rows"),
     ("documents", "shards"),
     ("server",),
     ("cli",),

@@ -59,7 +59,7 @@ def test_a_signal_that_is_ignored_stays_ignored() -> None:
 
 
 def test_a_message_that_nobody_reads_changes_no_exit_code() -> None:
-    program = "from dikkat_runtime.text.visible import say; say('one'); say('two'); raise SystemExit(3)"
+    program = "from dikkat_runtime.localization import say; say('one'); say('two'); raise SystemExit(3)"
     reader, writer = os.pipe()
     os.close(reader)
     assert subprocess.run([sys.executable, "-c", program], env=ENVIRONMENT, stderr=writer).returncode == 3

@@ -14,7 +14,7 @@ from tests.runtime.runs import classifier_run, language_model_run, translator_ru
 import dikkat
 import dikkat_runtime as runtime
 from dikkat import Translator
-from dikkat.tasks.common.fitting import trial_line
+from dikkat.tasks.common.speed_trial import trial_line
 from dikkat_runtime.engine.precision import NOT_MEASURED, PrecisionRecord, choose_precision, read_record
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.localization import add_catalogs, localized

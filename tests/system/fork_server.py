@@ -32,6 +32,9 @@ LATE = (
     "matplotlib.figure",
     "matplotlib.font_manager",
     "matplotlib.backends.backend_agg",
+    "sklearn.feature_extraction.text",
+    "sklearn.linear_model",
+    "sklearn.metrics",
 )
 """Loaded in advance as well; our modules ask for them late."""
 

@@ -264,18 +264,20 @@ def test_no_such_run(dikkat: Command, tmp_path: Path) -> None:
 def test_thousands_of_tokens(
     tokens: int, dikkat: Command, trained: Path, tmp_path: Path, translator: Translator
 ) -> None:
-    """A picture in tiles, of ordinary size; JSON says what to do instead."""
+    """A picture in tiles, of ordinary size (by night: it takes six seconds); JSON says what to do instead."""
     sentence = " ".join([SENTENCE] * math.floor((tokens - 10) / len(translator.encode(SENTENCE))))
     assert tokens - 100 < len(translator.encode(sentence)) < tokens
     arguments = ("attend", trained, sentence, "--target", "cato", "--out")
-    assert dikkat(*arguments, tmp_path / "a.png", "--kind", "encoder", "--head", "1")[0] == 0
-    with Image.open(tmp_path / "a.png") as image:
-        assert max(image.size) <= 6000
+    is_drawn = tokens == 5000
+    if is_drawn:
+        assert dikkat(*arguments, tmp_path / "a.png", "--kind", "encoder", "--head", "1")[0] == 0
+        with Image.open(tmp_path / "a.png") as image:
+            assert max(image.size) <= 6000
     message = dikkat.fails(65, *arguments, tmp_path / "a.json")
     assert "more than the 5,000,000 weights that JSON takes; choose one layer or head, or write .npz" in message
     assert dikkat(*arguments, tmp_path / "b.json", "--kind", "cross")[0] == 0
     assert json.loads((tmp_path / "b.json").read_text())["sentences"][0]["source"] == sentence
-    assert sorted(os.listdir(tmp_path)) == ["a.png", "b.json"]
+    assert sorted(os.listdir(tmp_path)) == ["a.png", "b.json"][not is_drawn :]
 
 
 def test_the_caution_of_a_map_goes_to_standard_error(

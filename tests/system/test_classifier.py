@@ -500,7 +500,7 @@ class TestInit:
     ) -> None:
         out = tmp_path / "run"
         short = ("--set", "training.max_epochs=1", "--set", "training.validations=1")
-        assert dikkat(*TRAIN, data, "--out", out, "--init", trained, *short)[0] == 0
+        assert dikkat(*TRAIN, data, "--out", out, "--from", trained, *short)[0] == 0
         inputs, taken = read_tensors(trained / "model.safetensors"), read_tensors(out / "initial.safetensors")
         # tied to the output, and so saved under its name
         assert taken["embedding.weight"].equal(inputs["output_weight"])
@@ -521,7 +521,7 @@ class TestInit:
         settings = [word for name, value in asked.items() for word in ("--set", f"{name}={value}")]
         assert dikkat("train", "lm", text, "--out", lm, *start, *settings)[0] == 0
         short = (*start, "--set", "training.max_epochs=1")
-        assert dikkat(*TRAIN, data, "--out", out, "--init", lm, *short)[0] == 0
+        assert dikkat(*TRAIN, data, "--out", out, "--from", lm, *short)[0] == 0
         inputs, taken = read_tensors(lm / "model.safetensors"), read_tensors(out / "initial.safetensors")
         blocks = [name for name in inputs if name.startswith("decoder.")]
         assert {name.split(".")[2] for name in blocks if ".blocks." in name} == {"0", "1"}
@@ -533,11 +533,11 @@ class TestInit:
         self, dikkat: Command, data: Path, trained: Path, tmp_path: Path
     ) -> None:
         wider = ("--set", "model.feed_forward_dim=96")
-        message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--init", trained, *wider)
+        message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--from", trained, *wider)
         assert message.startswith(f"{trained}: cannot begin with it: its encoder.blocks.0.feed_forward.")
         assert "has the shape (64, 64), not (96, 64)" in message
         deeper = ("--set", "model.encoder_layers=2")
-        message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--init", trained, *deeper)
+        message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--from", trained, *deeper)
         assert message.startswith(f"{trained}: cannot begin with it: it has no encoder.blocks.1.")
         assert not (tmp_path / "run").exists()
 
@@ -546,7 +546,7 @@ class TestInit:
         settings = json.loads((other / "config.json").read_text())
         (other / "manifest.json").unlink()
         (other / "config.json").write_text(json.dumps({**settings, "task": "digits"}))
-        message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--init", other)
+        message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--from", other)
         assert message == f'{other}: holds a "digits", whose encoder a classifier cannot begin with'
 
 

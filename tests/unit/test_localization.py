@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import errno
+import json
 import os
 import pickle
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.message_templates import SOURCES, faults_in, fields_of, strings, templates, templates_in, trees
+from tests.message_templates import SOURCES, faults_in, fields_of, scripts, strings, templates, templates_in, trees
 from tests.naming import rule
 
 from dikkat_runtime.errors import (
@@ -31,8 +32,16 @@ from dikkat_runtime.errors import (
     to_json,
     unreadable,
 )
-from dikkat_runtime.localization import add_catalogs, language_of, localized, pop_language_option, read_entries
-from dikkat_runtime.text.visible import visible
+from dikkat_runtime.localization import (
+    add_catalogs,
+    language_of,
+    localized,
+    pop_language_option,
+    read_entries,
+    script_messages,
+    script_templates,
+    visible,
+)
 
 CATALOGS = {
     "dikkat_runtime": SOURCES["dikkat_runtime"] / "locale/tr/LC_MESSAGES/dikkat-runtime.po",
@@ -128,6 +137,29 @@ def test_a_message_is_a_template_with_its_values(package: str) -> None:
     """An f-string has lost its values before anybody could translate it."""
     faults = [f"{name}:{line}: {fault}" for name, tree in trees(package).items() for line, fault in faults_in(tree)]
     assert not faults, "\n".join(faults)
+
+
+_UNMARKED = re.compile(r"\bsay\([^\"()`',]+[\"`'][^,)]*|\b(?:say|msg)\([`'][^,)]*")
+
+
+def test_a_script_says_templates_that_can_be_found() -> None:
+    """What is chosen first is marked by `msg`: `say(isLong ? msg("Too long") : msg("Short"))`."""
+    files = {**scripts("dikkat"), **scripts("dikkat_runtime")}
+    hidden = [f"{name}: {call}" for name, script in files.items() for call in _UNMARKED.findall(script)]
+    assert not hidden, "mark each text by msg:\n" + "\n".join(hidden)
+    assert _UNMARKED.findall('say(isLong ? "Too long" : "Short"); say(`${kind} is long`)') == [
+        'say(isLong ? "Too long" : "Short"',
+        "say(`${kind} is long`",
+    ]
+
+
+def test_a_script_gets_what_it_says_of_the_catalogs() -> None:
+    script = """say("Close"), say(TABS[tab]); const TABS = { maps: msg("Attention") };
+    say("of “{query}”", { query }); say("Close")
+    <a data-say="Skip to the text"></a>"""
+    assert script_templates(script) == ["Close", "Attention", "of “{query}”", "Skip to the text"]
+    spoken = {"Close": "Kapat", "Attention": "Dikkat", "of “{query}”": "of “{query}”", "Skip to the text": "Metne geç"}
+    assert json.loads(script_messages(script)) == {"tr": spoken}
 
 
 def test_values_are_the_same_on_both_sides() -> None:

@@ -166,27 +166,50 @@ def _write_all(descriptor: int, content: bytes) -> None:
         rest = rest[os.write(descriptor, rest) :]
 
 
-def take_lock(descriptor: int, seconds: float) -> bool:
+def take_lock(descriptor: int, seconds: float = 0.0, *, is_shared: bool = False) -> bool | None:
     """Lock an open file or folder against other processes; return False where one holds it for so many seconds.
 
-    The lock ends when the file is closed. Where the system has none, nothing is locked.
+    Where the system has none, nothing is locked, and None is returned. A lock that is `is_shared` shuts out those alone
+    that are not; one that is held changes to this kind. It is the kernel's, and ends when the file is closed.
     """
     if sys.platform == "win32":
-        return True
+        return None
     import fcntl
 
-    ends = time.monotonic() + seconds
+    kind, ends = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX, time.monotonic() + seconds
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > ends:
                 return False
             time.sleep(0.05)
         except OSError:  # NFS has locks for files alone
-            return True
+            return None
         else:
             return True
+
+
+@contextmanager
+def locked_run(run: Path, seconds: float = 0.0) -> Iterator[bool]:
+    """Hold a run directory against all other processes; yield False where the system has no lock for a folder.
+
+    The lock is on the folder itself: it leaves no file. Raises `CannotCreateError` when another process holds it for so
+    many seconds, or it may not be read.
+    """
+    if sys.platform == "win32":  # Windows cannot open a folder
+        yield False
+        return
+    with write_errors(run):
+        descriptor = os.open(run, os.O_RDONLY)
+    try:
+        if (is_held := take_lock(descriptor, seconds)) is False:
+            raise CannotCreateError(
+                "{run}: another process is writing this run; wait until it ends, or choose another one", run
+            )
+        yield bool(is_held)
+    finally:
+        os.close(descriptor)
 
 
 def file_kind(path: Path) -> str:

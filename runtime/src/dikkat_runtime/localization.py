@@ -4,8 +4,10 @@ Exceptions and notes hold a `Message`, which is English for programs. Only where
 spoken language, by `localized`. In English no catalog is read.
 """
 
+import json
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -19,6 +21,8 @@ Say = Callable[..., str]
 _VARIABLES = ("LC_ALL", "LC_MESSAGES", "LANG")
 """Environment variables that name the locale of messages, the strongest first."""
 _ENTRY = re.compile(r'^msgid "(.+)"\nmsgstr "(.+)"$', re.MULTILINE)
+_IN_SCRIPTS = re.compile(r'\b(?:say|msg)\(("(?:[^"\\]|\\.)*+")|\bdata-say=("[^"]*+")')
+"""A template in JavaScript or HTML: what `say` says now and `msg` marks to be said later."""
 _ESCAPED = re.compile(r"\\(.)")
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r"}
 _folders = [Path(__file__).parent]
@@ -101,6 +105,18 @@ def translated(template: str, *values: object) -> str:
     return localized(msg(template, *values))
 
 
+def script_templates(scripts: str) -> list[str]:
+    """Return each template of the scripts or the HTML of a page once."""
+    return list(dict.fromkeys(json.loads(said or attribute) for said, attribute in _IN_SCRIPTS.findall(scripts)))
+
+
+def script_messages(scripts: str) -> str:
+    """Return as JSON, by language and template, what the scripts of a page say in every language but English."""
+    templates = script_templates(scripts)
+    spoken = {code: {text: localized(msg(text), code) for text in templates} for code in LANGUAGES[1:]}
+    return json.dumps(spoken, ensure_ascii=False)
+
+
 def _translated(text: str, code: str) -> str:
     core = text.strip("\n ")
     return text.replace(core, _catalog(code).get(core, core), 1) if core else text
@@ -124,3 +140,37 @@ def read_entries(path: Path) -> list[tuple[str, str]]:
 
 def _plain(text: str) -> str:
     return _ESCAPED.sub(lambda pair: _ESCAPES.get(pair[1], pair[1]), text) if "\\" in text else text
+
+
+_CONTROLS = (*range(0x20), *range(0x7F, 0xA0))
+# directions that reach beyond the text itself, and halves of characters, which no terminal can write
+_HIDDEN = (*range(0x202A, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000))
+_SHOWN = {code: ascii(chr(code))[1:-1] for code in (*_CONTROLS, *_HIDDEN)}
+_SHOWN_IN_LINES = {code: shown for code, shown in _SHOWN.items() if chr(code) not in "\t\n"}
+
+
+def visible(text: str) -> str:
+    """Return a text, in the spoken language if it is a message, with what steers a terminal escaped, as `\\x1b`.
+
+    Tab and line feed stay.
+    """
+    return localized(text).translate(_SHOWN_IN_LINES)
+
+
+def one_visible_line(text: str) -> str:
+    """Return a text as `visible` does, with tab and line feed escaped too."""
+    return localized(text).translate(_SHOWN)
+
+
+def say(text: str, *values: object) -> None:
+    """Write a message, or a template and its values, to standard error: one visible line in the spoken language.
+
+    Where nobody reads it, it is lost, and nothing else changes.
+    """
+    if sys.stderr is None:
+        return
+    try:
+        print("dikkat:", one_visible_line(msg(text, *values)), file=sys.stderr, flush=True)
+    except OSError:
+        # or Python would try once more at the end, and change the exit code
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

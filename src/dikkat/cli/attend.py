@@ -339,7 +339,7 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
     from dikkat.explain.attention_map import join_words, with_written_rows, write_alignment, write_json, write_npz
     from dikkat.explain.head_analysis import caution
     from dikkat.explain.plots import plot_heads
-    from dikkat_runtime.text.visible import visible
+    from dikkat_runtime.localization import visible
 
     suffix = out.suffix.lower()
     is_picture = suffix in PICTURES

@@ -3,13 +3,13 @@
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 from dikkat.cli.progress import WorkProgress
-from dikkat_runtime.cli.opening import BeamOption, DeviceOption, EngineOption, PrecisionOption, print_engine
+from dikkat_runtime.cli.opening import COMPUTE, BeamOption, ComputeOptions, DeviceOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written, terminal
@@ -46,9 +46,7 @@ def backtranslate(
     threads: _Threads = None,
     force: _Force = False,
     estimate: _Estimate = False,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
+    choice: ComputeOptions = COMPUTE,
 ) -> None:
     """Write pairs whose targets are TEXTS and whose sources RUN has written; the same command continues after a stop.
 
@@ -66,9 +64,7 @@ def distil(
     threads: _Threads = None,
     force: _Force = False,
     estimate: _Estimate = False,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
+    choice: ComputeOptions = COMPUTE,
 ) -> None:
     """Write pairs whose sources are TEXTS and whose targets RUN has written; the same command continues after a stop.
 
@@ -86,8 +82,7 @@ def _write(distils: bool, options: dict[str, Any]) -> None:
     run, out = options["run"], options["out"]
     check_table(out, "--out")
     languages = read_config(run, "translator").get("data", {})
-    of_job = {name: options[name] for name in ("precision", "engine", "device", "beam")}
-    job = Job(run=run, task="translate", **of_job)
+    job = Job(run=run, task="translate", beam=options["beam"], **asdict(options["choice"]))
     of_call = {name: options[name] for name in ("out", "workers", "threads", "force", "estimate")}
     call = Call(inputs=options["texts"], **of_call)
     recipe = DISTILLED if distils else replace(BACKTRANSLATED, tag=options["tag"])

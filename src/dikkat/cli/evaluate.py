@@ -1,40 +1,28 @@
 """`dikkat evaluate`: scores next to baselines, those of translations with their signatures."""
 
 import sys
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 from dikkat.cli.progress import Announced
 from dikkat_runtime.cli.opening import (
+    COMPUTE,
     BeamOption,
-    DeviceOption,
-    EngineOption,
+    ComputeOptions,
     LengthPenaltyOption,
-    PrecisionOption,
     print_engine,
 )
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note, print_report, print_written
-from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import language
 
 BEAM = BeamOptions()
 
 Columns = tuple[str | None, str | None]
-
-
-@dataclass(frozen=True, slots=True)
-class _How:
-    """What is to compute."""
-
-    engine: EngineName
-    precision: PrecisionName
-    device: Device
 
 
 def evaluate(
@@ -45,9 +33,7 @@ def evaluate(
     ] = None,
     beam: BeamOption = BEAM.beam_size,
     length_penalty: LengthPenaltyOption = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
+    how: ComputeOptions = COMPUTE,
     samples: Annotated[int, Option(help="Translations, or mistakes it was most sure of, to show.")] = 0,
     picture: Annotated[Path | None, Option(help="Draw the confusion matrix of a classifier (.png, .svg).")] = None,
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
@@ -67,7 +53,6 @@ def evaluate(
     from dikkat.run_directory import RunDirectory
 
     task = RunDirectory.open(run).read_config().get("task")
-    how = _How(engine, precision, device)
     if task == "classifier":
         return _classifier(run, data or [], (label_column, text_column), samples, picture, how)
     if picture is not None:
@@ -84,7 +69,7 @@ def _translator(
     columns: Columns,
     samples: int,
     options: DecodingOptions,
-    how: _How,
+    how: ComputeOptions,
 ) -> None:
     with _announced(run, data, msg("translating")):
         from dikkat.tasks.translation.evaluate import evaluate_translator
@@ -95,7 +80,7 @@ def _translator(
     print_report([*evaluation.lines(language()), *evaluation.samples(samples)])
 
 
-def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -> None:
+def _language_model(run: Path, data: list[str], stride: int | None, how: ComputeOptions) -> None:
     with _announced(run, data, msg("reading")):
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
@@ -106,7 +91,9 @@ def _language_model(run: Path, data: list[str], stride: int | None, how: _How) -
         print_note("not in the vocabulary, and read as <unk>: {tokens}", shown)
 
 
-def _classifier(run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: _How) -> None:
+def _classifier(
+    run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: ComputeOptions
+) -> None:
     from dikkat.explain.pictures import check_format
 
     if picture is not None:

@@ -171,7 +171,7 @@ def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:
 
 def _export_argos(run: Path, out: Path, precision: WebPrecision) -> None:
     with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
-        from dikkat.interop.argos_export import export_argos
+        from dikkat.interop.argos_package import export_argos
         from dikkat.web.opening import chosen_precision
 
         chosen = chosen_precision(run, precision.value)

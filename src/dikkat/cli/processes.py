@@ -1,7 +1,6 @@
 """Start the processes of `--nproc` with torchrun's own launcher, and end each of them with one line at most."""
 
 import functools
-import inspect
 import logging
 import os
 import signal
@@ -11,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from dikkat.cli.rank_endings import has_said, mark_reported
 from dikkat.training.distributed.environment import (
@@ -23,7 +22,6 @@ from dikkat.training.distributed.environment import (
     is_started_by_torchrun,
     own_rank,
 )
-from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.signals import Interrupted, StopSignal, sigint_blocked
 from dikkat_runtime.errors import StoppedError, UsageError, msg
 from dikkat_runtime.files import write_errors
@@ -38,49 +36,22 @@ _OPTIONS = ("--nproc", "--max-restarts", "--launcher")
 _PASSED_ON_WITHIN = 2.0
 """Seconds in which torchrun passes a signal on; it looks ten times a second, on a busy machine more seldom."""
 Launcher = Literal["torchrun", "ray"]
-Processes = Annotated[
-    int | None,
-    Option("--nproc", min=1, help="Processes that train together on this machine and share its cores."),
-]
-Restarts = Annotated[
-    int, Option("--max-restarts", min=0, help="How often --nproc restarts from the last checkpoint by itself.")
-]
-Launchers = Annotated[
-    Launcher,
-    Option("--launcher", help="What starts the processes of --nproc; ray is the cluster at RAY_ADDRESS, or new."),
-]
 
 
 def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
-    """Give a command of `dikkat train` the options --nproc, --max-restarts and --launcher, which start several ranks.
-
-    One that has no --out, --device and --resume, which these need, stays as it is.
-    """
-    signature = inspect.signature(train, eval_str=True)
-    if not signature.parameters.keys() >= {"out", "device", "resume"}:
-        return train
+    """Let a command of `dikkat train` start several ranks where its options, `TrainOptions`, ask for them."""
 
     @functools.wraps(train)
-    def command(*, nproc: int | None, max_restarts: int, launcher: Launcher, **options: Any) -> int:
-        if wants_processes(nproc, max_restarts, launcher):
-            count = nproc or 1
-            return launch(kind, options["out"], count, max_restarts, options["device"], options["resume"], launcher)
+    def command(**options: Any) -> int:
+        training = options.get("training")
+        if training is not None and wants_processes(training.nproc, training.max_restarts, training.launcher):
+            count, restarts = training.nproc or 1, training.max_restarts
+            return launch(kind, training.out, count, restarts, training.device, training.resume, training.launcher)
         if own_rank().launched is not None:
             # ranks whose launcher is gone would hold the run until they next ask for what it kept for them
             end_with_parent(_launcher_process())
         return train(**options)
 
-    parameters = list(signature.parameters.values())
-    behind = [parameter.name for parameter in parameters].index("device") + 1
-    parameters[behind:behind] = [
-        inspect.Parameter(name, inspect.Parameter.POSITIONAL_OR_KEYWORD, default=default, annotation=annotation)
-        for name, default, annotation in (
-            ("nproc", None, Processes),
-            ("max_restarts", 0, Restarts),
-            ("launcher", "torchrun", Launchers),
-        )
-    ]
-    command.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     return command
 
 

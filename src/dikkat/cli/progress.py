@@ -19,8 +19,7 @@ from dikkat_runtime.cli.opening import print_engine
 from dikkat_runtime.cli.streams import terminal, terminal_writes
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.errors import DikkatError, joined, msg
-from dikkat_runtime.localization import localized, translated
-from dikkat_runtime.text.visible import visible
+from dikkat_runtime.localization import localized, translated, visible
 
 if TYPE_CHECKING:
     from dikkat.config import RunConfig

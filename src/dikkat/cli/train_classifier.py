@@ -1,22 +1,10 @@
 """`dikkat train classifier`: from labelled texts to a run directory."""
 
 import time
-from pathlib import Path
 from typing import Annotated
 
-from dikkat.cli.training import (
-    Config,
-    Ending,
-    Minutes,
-    Out,
-    Resume,
-    Seed,
-    Set,
-    gather_settings,
-    run_job,
-)
+from dikkat.cli.training import Ending, TrainOptions, run_job
 from dikkat.data.languages import language_code
-from dikkat_runtime.cli.opening import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
@@ -53,7 +41,7 @@ def classifier(
             ' JSONL a label may be a list: "label": ["a", "b"].',
         ),
     ] = None,
-    out: Out = ...,  # type: ignore[assignment]
+    training: TrainOptions = ...,  # type: ignore[assignment]
     valid: Annotated[
         list[str] | None,
         Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
@@ -66,17 +54,7 @@ def classifier(
     text_language: Annotated[
         str | None, Option(help="Code of the language of the texts, as tr; by default, guessed from them.")
     ] = None,
-    init: Annotated[
-        Path | None,
-        Option(help="Run of a translator, language model or classifier to take encoder and tokenizer from."),
-    ] = None,
     preset: Annotated[str | None, Option(help="imdb_seed, …; else chosen from the amount of data.")] = None,
-    config: Config = None,
-    set_: Set = None,
-    minutes: Minutes = None,
-    seed: Seed = None,
-    device: DeviceOption = "cpu",
-    resume: Resume = False,
 ) -> int:
     """Train a classifier from labelled texts.
 
@@ -84,7 +62,7 @@ def classifier(
     those add --set classifier.word_table=false.
     """
     started = time.monotonic()
-    settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    settings = training.settings()
     if text_language is not None:
         settings.setdefault("data", {})["source_language"] = language_code(text_language)
     if balance:
@@ -98,7 +76,6 @@ def classifier(
     from dikkat.tasks.classification.train import ClassifierJob
 
     columns = (label_column, text_column)
-    where = str(config or "settings")
-    request = ClassifyRequest(data or (), valid or (), columns, preset, settings, where, init)
-    ending = Ending(msg("best validation score {score:.2f}"), piped("classify", out))
-    return run_job("classifier", ClassifierJob(request), out, resume, started, ending, device)
+    request = ClassifyRequest(data or (), valid or (), columns, preset, settings, training.where, training.start)
+    ending = Ending(msg("best validation score {score:.2f}"), piped("classify", training.out))
+    return run_job("classifier", ClassifierJob(request), training, started, ending)

@@ -3,18 +3,7 @@
 import time
 from typing import Annotated
 
-from dikkat.cli.training import (
-    Config,
-    Ending,
-    Minutes,
-    Out,
-    Resume,
-    Seed,
-    Set,
-    gather_settings,
-    run_job,
-)
-from dikkat_runtime.cli.opening import DeviceOption
+from dikkat.cli.training import Ending, TrainOptions, run_job
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import command
@@ -34,23 +23,17 @@ def lm(
         list[str] | None,
         Argument(help="Files of plain text (also packed), or folders of such files."),
     ] = None,
-    out: Out = ...,  # type: ignore[assignment]
+    training: TrainOptions = ...,  # type: ignore[assignment]
     preset: Annotated[
         str | None, Option(help="tiny, small, base or nanogpt_cpu; else chosen from the amount of text.")
     ] = None,
-    config: Config = None,
-    set_: Set = None,
-    minutes: Minutes = None,
-    seed: Seed = None,
-    device: DeviceOption = "cpu",
-    resume: Resume = False,
 ) -> int:
     """Train a language model from plain text; the last part of it is held out."""
     started = time.monotonic()
-    settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    settings = training.settings()
 
     from dikkat.tasks.language_model.train import LanguageModelJob
 
-    job = LanguageModelJob(tuple(data or ()), preset, settings, str(config or "settings"), device)
-    ending = Ending(msg("best validation loss {loss:.4f} nats a token"), command("generate", out), -1.0)
-    return run_job("lm", job, out, resume, started, ending, device)
+    job = LanguageModelJob(tuple(data or ()), preset, settings, training.where, training.device, training.start)
+    ending = Ending(msg("best validation loss {loss:.4f} nats a token"), command("generate", training.out), -1.0)
+    return run_job("lm", job, training, started, ending)

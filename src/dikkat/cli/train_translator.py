@@ -5,19 +5,8 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from dikkat.cli.training import (
-    Config,
-    Ending,
-    Minutes,
-    Out,
-    Resume,
-    Seed,
-    Set,
-    gather_settings,
-    run_job,
-)
+from dikkat.cli.training import Ending, TrainOptions, run_job
 from dikkat.data.languages import language_code
-from dikkat_runtime.cli.opening import DeviceOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
 from dikkat_runtime.hints import piped
@@ -40,25 +29,16 @@ def translator(
             " aligned files or documents (.srt .md .html .docx), and gettext:fr; or phrasebook:fr.",
         ),
     ] = None,
-    out: Out = ...,  # type: ignore[assignment]
+    training: TrainOptions = ...,  # type: ignore[assignment]
     valid: Annotated[
         list[str] | None,
         Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
     ] = None,
     preset: Annotated[str | None, Option(help="tiny, small, base or d2l; else chosen from the amount of data.")] = None,
-    start: Annotated[
-        Path | None,
-        Option("--from", help="Translator to start from: its model and vocabulary, and some of its own pairs."),
-    ] = None,
     keep: Annotated[
         list[Path] | None,
         Option(help="With --from: general text to go on translating as well, as lines of the source, or .tsv or .tmx."),
     ] = None,
-    config: Config = None,
-    set_: Set = None,
-    minutes: Minutes = None,
-    seed: Seed = None,
-    device: DeviceOption = "cpu",
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
@@ -69,12 +49,11 @@ def translator(
         str | None,
         Option(help="Language of the target, as tr; chooses in .tmx. By default from tags or file names, or guessed."),
     ] = None,
-    resume: Resume = False,
     watch: Annotated[Path | None, Option(help="HTML page that follows the run.")] = None,
 ) -> int:
     """Train a translator from parallel text."""
     started = time.monotonic()
-    settings = gather_settings(config, set_, minutes=minutes, seed=seed)
+    settings = training.settings()
     for side, language in (("source", source_language), ("target", target_language)):
         if language is not None:
             settings.setdefault("data", {})[f"{side}_language"] = language_code(language)
@@ -84,8 +63,9 @@ def translator(
     from dikkat.tasks.translation.watch import train_watched
 
     columns = (source_column, target_column)
-    where = str(config or "settings")
-    request = TrainRequest(data or (), valid or (), columns, preset, settings, where, device, start, keep or ())
-    ending = Ending(msg("best validation chrF {score:.2f}"), piped("translate", out))
+    request = TrainRequest(
+        data or (), valid or (), columns, preset, settings, training.where, training.device, training.start, keep or ()
+    )
+    ending = Ending(msg("best validation chrF {score:.2f}"), piped("translate", training.out))
     runner = partial(train_watched, page=watch) if watch else None
-    return run_job("translator", TranslatorJob(request), out, resume, started, ending, device, runner)
+    return run_job("translator", TranslatorJob(request), training, started, ending, runner)

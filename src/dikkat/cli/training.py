@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dikkat.cli.processes import resume_command, run_rank
+from dikkat.cli.processes import Launcher, resume_command, run_rank
 from dikkat.cli.progress import TrainProgress
 from dikkat.config import TrainingConfig, merge
 from dikkat.config.settings import read_toml
 from dikkat.training.distributed.environment import own_rank
+from dikkat_runtime.cli.opening import DeviceOption
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.signals import StopSignal
 from dikkat_runtime.cli.streams import print_note
@@ -29,23 +30,57 @@ if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
 
 Out = Annotated[Path, Option(help="Run directory to make.")]
-Config = Annotated[Path | None, Option(help="TOML file of settings.")]
-Set = Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; can be repeated.")]
-Minutes = Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)]
-Seed = Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)]
-Resume = Annotated[bool, Option("--resume", help="Continue the unfinished run in --out.")]
-
 Settings = dict[str, dict[str, Any]]
 
 
-def gather_settings(config: Path | None, assignments: list[str] | None, **training: object) -> Settings:
-    """Merge the settings of a file, of `--set`, and of the options of `training` that were used."""
-    typed = {name: value for name, value in training.items() if value is not None}
-    options = {"training": typed} if typed else {}
-    # one part for each process, where nobody says otherwise
-    count = own_rank().count
-    parts = {"training": {"micro_batches": count}} if count > 1 else {}
-    return merge(parts, read_toml(config) if config else {}, parse_settings(assignments or []), options)
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """The options that the commands of `dikkat train` share; they are among their own."""
+
+    out: Out
+    config: Annotated[Path | None, Option(help="TOML file of settings.")] = None
+    set_: Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; can be repeated.")] = (
+        None
+    )
+    minutes: Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)] = None
+    seed: Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)] = None
+    start: Annotated[
+        Path | None,
+        Option("--from", help="Run to start from: its weights and tokenizer; also one that was imported."),
+    ] = None
+    lora: Annotated[
+        int | None,
+        Option(
+            min=1,
+            help="Train updates of this rank (LoRA) in place of all weights of --from: less memory, the same size.",
+        ),
+    ] = None
+    device: DeviceOption = "cpu"
+    nproc: Annotated[
+        int | None, Option(min=1, help="Processes that train together on this machine and share its cores.")
+    ] = None
+    max_restarts: Annotated[
+        int, Option(min=0, help="How often --nproc restarts from the last checkpoint by itself.")
+    ] = 0
+    launcher: Annotated[
+        Launcher, Option(help="What starts the processes of --nproc; ray is the cluster at RAY_ADDRESS, or new.")
+    ] = "torchrun"
+    resume: Annotated[bool, Option("--resume", help="Continue the unfinished run in --out.")] = False
+
+    @property
+    def where(self) -> str:
+        """The name of the settings in messages."""
+        return str(self.config or "settings")
+
+    def settings(self) -> Settings:
+        """Merge the settings of the file, of `--set`, and of the options that were used."""
+        asked = {"minutes": self.minutes, "seed": self.seed, "low_rank": self.lora}
+        typed = {name: value for name, value in asked.items() if value is not None}
+        options = {"training": typed} if typed else {}
+        # one part for each process, where nobody says otherwise
+        count = own_rank().count
+        parts = {"training": {"micro_batches": count}} if count > 1 else {}
+        return merge(parts, read_toml(self.config) if self.config else {}, parse_settings(self.set_ or []), options)
 
 
 def parse_settings(assignments: list[str]) -> Settings:
@@ -72,30 +107,28 @@ def _parsed(value: str) -> object:
 def run_job(
     kind: str,
     job: Job,
-    out: Path,
-    resume: bool,
+    options: TrainOptions,
     started: float,
     ending: Ending,
-    device: Device,
     runner: Callable[..., Outcome] | None = None,
 ) -> int:
     """Train, report, and return the exit code.
 
     `runner` is `train` or something that is called like it. Of several ranks only the first reports.
     """
-    if not job.data and not resume:
+    if not job.data and not options.resume:
         raise UsageError("name the data to train on, or add --resume to continue the run in --out")
     info, stop = own_rank(), StopSignal()
-    run = partial(_run, kind, job, out, device=device, ending=ending, runner=runner, stop=stop)
+    run = partial(_run, kind, job, options.out, device=options.device, ending=ending, runner=runner, stop=stop)
     if info.count == 1:
-        return run(resume, started)
+        return run(options.resume, started)
     if info.launched is not None and not info.restarts:
         started = info.launched
 
     def train(ranks: Ranks, loading: float) -> int:
-        return run(resume, started + loading, ranks=ranks)
+        return run(options.resume, started + loading, ranks=ranks)
 
-    return run_rank(info, stop, train, uses_gpu=device == "cuda")
+    return run_rank(info, stop, train, uses_gpu=options.device == "cuda")
 
 
 def _run(

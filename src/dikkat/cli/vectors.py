@@ -20,7 +20,7 @@ def check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
     if nearest is not None and nearest < 1:
         raise UsageError("--nearest must be at least 1, not {nearest}", nearest)
     if out is not None:
-        from dikkat.tasks.embedding.encoder import check_suffix
+        from dikkat.tasks.embedding import check_suffix
 
         check_suffix(out)
     if picture is not None:
@@ -34,7 +34,7 @@ def show(
 ) -> None:
     """Write vectors to `out`, print the `nearest` of each, and draw them in `picture`, where these are given."""
     if out is not None:
-        from dikkat.tasks.embedding.encoder import write_vectors
+        from dikkat.tasks.embedding import write_vectors
 
         write_vectors(out, vectors, tokens)
     if nearest is not None:

@@ -142,6 +142,9 @@ class TrainingConfig(Section):
     """Updates when no time limit is given; left out, as many as max_epochs takes."""
     minutes: float | None = Field(None, gt=0.0)
     """Plan the whole run, data preparation and last validation included, to end after this long."""
+    low_rank: int = Field(0, ge=0)
+    """Rank of the updates of the matrices of the blocks in a run that starts from another one (LoRA, Hu et al. 2022):
+    these are trained in place of all weights. 0 trains all."""
     optimizer: Literal["adamw", "muon"] = "muon"
     """AdamW (Loshchilov and Hutter 2019), or Muon (Jordan 2024) on the matrices and AdamW on the rest."""
     learning_rate: float = Field(3e-3, gt=0.0)

@@ -119,7 +119,6 @@ class Lengths(Protocol):
 
     def __getitem__(self, index: Any, /) -> Any:
         """Return the lengths of a slice or of indices (B,), int64."""
-        ...
 
 
 class Corpus:

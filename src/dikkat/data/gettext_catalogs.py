@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from dikkat.data.pairs import Pair
+from dikkat_runtime.documents.messages import PluralRule
 from dikkat_runtime.documents.mo import charset_of_header, parse_mo
-from dikkat_runtime.documents.plural_rules import PluralRule
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, nearest
 from dikkat_runtime.text.text_files import require_charset
 

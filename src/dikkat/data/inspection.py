@@ -6,8 +6,8 @@ from pathlib import Path
 
 from dikkat.data.cleaning import shorten
 from dikkat.data.pairs import Pair
-from dikkat.data.tables import is_number, read_table
 from dikkat_runtime.errors import DataError, msg, plural
+from dikkat_runtime.rows.dialect import is_number, read_table
 
 SAMPLE_PAIRS = 2_000
 _MIN_SHARE = 0.9

@@ -1,6 +1,5 @@
 """Objects of JSONL files, one a line, and pairs of texts out of objects."""
 
-import json
 import re
 import shlex
 from collections.abc import Iterator
@@ -9,28 +8,29 @@ from typing import Any
 
 from dikkat.data.pairs import Pair
 from dikkat_runtime.errors import DataError, UsageError, nearest
-from dikkat_runtime.text.text_files import read_lines
+from dikkat_runtime.rows.line_rows import json_entries
+from dikkat_runtime.rows.parquet_rows import parquet_entries
 
 Column = str | int | None
 """A header name, a 1-based number (also as digits in a string), or the default of the format."""
 DEFAULT_KEYS = (("source", "target"), ("src", "tgt"))
-_EXAMPLE = '{"source": "...", "target": "..."}'
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 _HALF_CHARACTER = re.compile("[\ud800-\udfff]")
 
 
-def read_object_pairs(
-    path: Path, columns: tuple[Column, Column], kind: str, entries: Iterator[tuple[int, dict[str, Any]]]
-) -> Iterator[Pair]:
-    """Yield pairs of objects under two keys, by default source and target, or src and tgt.
+def read_object_pairs(path: Path, columns: tuple[Column, Column], suffix: str) -> Iterator[Pair]:
+    """Yield pairs of the objects of a file under two keys, by default source and target, or src and tgt.
 
-    `kind` is the format in messages. Raises `UsageError` at once, `DataError` while reading.
+    Raises `UsageError` at once, `DataError` while reading.
     """
+    kind = "Parquet" if suffix == ".parquet" else "JSONL"
     if any(isinstance(column, int) for column in columns):
         raise UsageError("columns of {kind} are named, not numbered", kind)
     if (columns[0] is None) != (columns[1] is None):
         raise UsageError("of {kind}, name the column of the source and that of the target, or neither", kind)
-    return _read_objects(path, None if columns[0] is None else (str(columns[0]), str(columns[1])), entries)
+    return _read_objects(
+        path, None if columns[0] is None else (str(columns[0]), str(columns[1])), object_entries(path, suffix)
+    )
 
 
 def _read_objects(
@@ -42,25 +42,14 @@ def _read_objects(
         yield Pair(text_of(entry, keys[0], where), text_of(entry, keys[1], where), number)
 
 
-def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    """The objects of a JSONL file with the lines that they stand on; raises `DataError` for another line."""
-    for number, line in enumerate(read_lines(path), start=1):
-        if line.strip():
-            yield number, _json_object(line, f"{path}:{number}")
+def object_entries(path: Path, kind: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the objects of a `.jsonl` file with their lines, or the rows of a `.parquet` table with their numbers.
 
-
-def _json_object(line: str, where: str) -> dict[str, Any]:
-    try:
-        entry = json.loads(line)
-    except json.JSONDecodeError as error:
-        raise DataError("{where}:{column}: not valid JSON: {error}", where, error.colno, error.msg) from None
-    except (ValueError, RecursionError) as error:  # a number of thousands of digits, a thousand brackets
-        raise DataError("{where}: JSON that cannot be read: {error}", where, error) from None
-    if not isinstance(entry, dict):
-        raise DataError("{where}: every line must be a JSON object such as {example}", where, _EXAMPLE)
-    nested = entry.get("translation")
-    # The form of Hugging Face data sets: {"translation": {"en": ..., "fr": ...}}.
-    return {**entry, **nested} if isinstance(nested, dict) else entry
+    A `translation` of several fields gives these as well, as in data sets of Hugging Face.
+    """
+    for number, entry in parquet_entries(path) if kind == ".parquet" else json_entries(path):
+        nested = entry.get("translation")
+        yield number, {**entry, **nested} if isinstance(nested, dict) else entry
 
 
 def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:

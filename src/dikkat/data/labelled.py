@@ -18,13 +18,12 @@ from numpy.typing import NDArray
 
 from dikkat.data.cleaning import CleaningReport, normalise
 from dikkat.data.disk_arrays import BLOCK, Records, sorted_records
-from dikkat.data.json_lines import json_entries, text_of
+from dikkat.data.json_lines import object_entries, text_of
 from dikkat.data.pairs import Pair
-from dikkat.data.parquet_rows import parquet_entries
 from dikkat.data.readers import read_pairs, table_kind
 from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
-from dikkat.data.tables import read_table
 from dikkat_runtime.errors import DataError, UsageError, msg, nearest, plural
+from dikkat_runtime.rows.dialect import read_table
 from dikkat_runtime.text.foreign_json import shown
 
 SAMPLE_ROWS = 2_000
@@ -165,8 +164,7 @@ def _has_keys(data: Sequence[str]) -> bool:
 
 def _object_rows(path: Path, columns: Columns) -> Iterator[tuple[str | list[str], str, int]]:
     label_key, text_key = (named or default for named, default in zip(columns, _JSON_KEYS, strict=True))
-    entries = parquet_entries(path) if table_kind(str(path)) == ".parquet" else json_entries(path)
-    for number, entry in entries:
+    for number, entry in object_entries(path, table_kind(str(path))):
         where = f"{path}:{number}"
         value = entry.get(label_key)
         field: str | list[str]
@@ -209,17 +207,6 @@ def with_known_labels(
                     '{data}:{line}: the label "{label}" was not in the training data{nearest}; known: {labels}'
                 ).fill(" ".join(data), example.line, shown(label), nearest(label, labels), ", ".join(labels))
         yield example
-
-
-def shortened(ids: Sequence[int], most: int, beginning: float) -> list[int]:
-    """Return at most `most` ids.
-
-    Of more, the first ones up to the share `beginning` of `most` are kept, then the last ones.
-    """
-    if len(ids) <= most:
-        return list(ids)
-    first = round(most * beginning)
-    return [*ids[:first], *ids[len(ids) - (most - first) :]]
 
 
 # Labelled texts in a file without a name: as many as the disk holds, each read when it is asked for.

@@ -11,16 +11,15 @@ from pathlib import Path
 
 from dikkat.data.alignment import shift_line
 from dikkat.data.gettext_catalogs import read_catalogs
-from dikkat.data.json_lines import DEFAULT_KEYS, Column, json_entries, one_line, read_object_pairs
+from dikkat.data.json_lines import DEFAULT_KEYS, Column, one_line, read_object_pairs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.pairs import Pair, lines_of
-from dikkat.data.parquet_rows import parquet_entries
-from dikkat.data.tables import Dialect, read_table
 from dikkat.data.translations import SUFFIXES, Census, LanguageChoice, read_translations
 from dikkat_runtime.documents.formats import find_format, require_format
 from dikkat_runtime.documents.memories import plain_text
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DataError, DikkatError, UsageError, joined, msg, nearest, plural
+from dikkat_runtime.rows.dialect import Dialect, read_table
 from dikkat_runtime.text.file_kinds import named_kind
 from dikkat_runtime.text.packed import without_packing
 from dikkat_runtime.text.text_files import read_lines, read_text_lines, reading_errors
@@ -105,10 +104,8 @@ def read_inputs(
             pairs = _read_documents(*paths) if _is_document(name) else _read_aligned(*paths, lenient)
         elif kind in SUFFIXES:
             pairs = _counted(Path(name), kind, choice, note)
-        elif kind == ".jsonl":
-            pairs = read_object_pairs(Path(name), columns, "JSONL", json_entries(Path(name)))
-        elif kind == ".parquet":
-            pairs = read_object_pairs(Path(name), columns, "Parquet", parquet_entries(Path(name)))
+        elif kind in (".jsonl", ".parquet"):
+            pairs = read_object_pairs(Path(name), columns, kind)
         else:
             pairs = _read_table(Path(name), columns, roles, note, lenient)
         inputs.append((" ".join(names), pairs))

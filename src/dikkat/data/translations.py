@@ -16,7 +16,7 @@ from dikkat_runtime.documents.memories import plain_text
 from dikkat_runtime.documents.po import charset_of_catalog, stream_po
 from dikkat_runtime.documents.segments import Content
 from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
-from dikkat_runtime.documents.xliff_stream import stream_xliff
+from dikkat_runtime.documents.xliff import stream_xliff
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, nearest, plural
 from dikkat_runtime.text.packed import open_unpacked
 from dikkat_runtime.text.text_files import read_lines, reading_errors, require_charset

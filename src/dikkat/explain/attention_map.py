@@ -18,7 +18,7 @@ from dikkat_runtime.errors import DataError, UsageError, joined, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, SPECIAL_TOKENS
-from dikkat_runtime.text.labels import bytes_of
+from dikkat_runtime.text.tokenizer import bytes_of
 
 Stack = Literal["encoder", "decoder"]
 Kind = Literal["self", "cross"]

@@ -16,15 +16,16 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.config import ModelConfig
-from dikkat.interop import huggingface_marian
-from dikkat.interop.checkpoint_folder import WEIGHTS, read_checkpoint
+from dikkat.interop.checkpoint_folder import WEIGHTS, ForeignSettings, read_checkpoint
 from dikkat.interop.exported_texts import MAX_LENGTH, fast_tokenizer_files
-from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET
-from dikkat.interop.huggingface_marian import FINAL_BIAS
+from dikkat.interop.families.marian import keys
+from dikkat.interop.family import table
+from dikkat.interop.foreign_translator import BIAS, OUTPUT, SOURCE, TARGET, our_shapes
 from dikkat.interop.parity import SAMPLES, Parity, check_parity, whole_folder
 from dikkat.interop.piece_vocabulary import NEVER, VocabularyOrder
 from dikkat.interop.sentencepiece_file import END, UNKNOWN, entries_of, pieces_of, sentencepiece_file
 from dikkat.interop.trained_translator import TrainedTranslator, refuse_settings
+from dikkat.models.factory import Factory
 from dikkat.models.key_table import to_theirs
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
@@ -74,6 +75,7 @@ def compared_by_transformers(
     return check_parity(translator, f"transformers {transformers.__version__}", write, logits, texts)
 
 
+FINAL_BIAS = "final_logits_bias"
 PADDING = "<pad>"
 _ACTIVATIONS = {"silu": "swish", "relu": "relu", "gelu": "gelu", "gelu_tanh": "gelu_new"}
 
@@ -103,7 +105,9 @@ def their_weights(translator: TrainedTranslator, order: VocabularyOrder | None) 
     """Return the weights by the names of MarianMT; with `order` the vocabulary is in theirs."""
     ours = translator.weights
     model = translator.model
-    rows = huggingface_marian.rows(model)
+    written = model.model_copy(update={"output_bias": True})
+    settings = ForeignSettings(translator.run, {"model_type": "marian"})
+    rows = table(keys(written, settings), our_shapes(written, Factory.encoder_decoder, translator.run), written)
     target_size = model.target_vocab_size or model.vocab_size
     ours.setdefault(BIAS, torch.zeros(target_size))
     for row in rows:

@@ -17,7 +17,6 @@ from dikkat.interop.family import Family, Head, Keys, family_of, table
 from dikkat.interop.family_settings import classifier_section, fold_segments, head_activation, labels_of
 from dikkat.interop.foreign_translator import ForeignTranslator, our_shapes
 from dikkat.interop.gguf import SUFFIX, GgufCheckpoint, GgufFile, gguf_checkpoint, gguf_settings, gguf_tokenizer
-from dikkat.interop.huggingface_marian import read_huggingface_marian
 from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.opus import is_opus, read_opus
 from dikkat.interop.pairs import read_pair
@@ -105,8 +104,6 @@ def read_foreign(folder: Path, layout: str | None = None, task: str | None = Non
     if layout is not None:
         check_layout(layout)
         imported = read_family(folder, theirs, scratch_gpt.SCRATCH)
-    elif theirs.values.get("model_type") == "marian":
-        return read_huggingface_marian(folder, theirs)
     else:
         family = family_of(theirs)
         if family.task == "translator":

@@ -1,36 +1,100 @@
-"""Translators of the families of Hugging Face whose tokenizer is a tokenizer.json: T5, BART, mBART, PEGASUS, M2M100.
+"""Translators of the families of Hugging Face: MarianMT, T5, BART, mBART, PEGASUS, M2M100.
 
-Ids are put into our order: padding, begin, end, unknown, then the others in theirs. Languages that a source or a target
-begins with are entries of the vocabulary: that of the source is typed before the text, that of the target is fixed.
+The tokenizer is a tokenizer.json, the SentencePiece models and vocab.json of OPUS-MT, or the bytes of ByT5. Ids are put
+into our order: padding, begin, end, unknown, then the others in theirs. Languages that a source or a target begins with
+are entries of the vocabulary: that of the source is typed before the text, that of the target is fixed.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tokenizers
+from torch import Tensor
 
-from dikkat.config import DecodingConfig
-from dikkat.interop.checkpoint_folder import ForeignSettings, read_checkpoint
+from dikkat.config import DecodingConfig, ModelConfig
+from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.family import Family, table
 from dikkat.interop.foreign_translator import (
     ForeignTranslator,
     Languages,
+    language_code,
     our_shapes,
     our_weights,
     reordered,
     sized,
     translator_config,
 )
-from dikkat.interop.huggingface_marian import read_generation
-from dikkat.interop.piece_vocabulary import VocabularyOrder
+from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
+from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.models.factory import Factory
-from dikkat_runtime.errors import DataError
+from dikkat.models.key_table import Row
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
-from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
+from dikkat_runtime.text.foreign_json import read_json, shown
+from dikkat_runtime.text.tokenizer import BYTE_OF, Tokenizer, read_tokenizer
+
+_GENERATION = "generation_config.json"
+_USUAL: dict[str, object] = {
+    "repetition_penalty": 1,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1,
+    "min_length": 0,
+    "min_new_tokens": 0,
+    "diversity_penalty": 0,
+    "num_beam_groups": 1,
+    "do_sample": False,
+    "early_stopping": False,
+    "suppress_tokens": [],
+    "begin_suppress_tokens": [],
+    "forced_bos_token_id": None,
+    "exponential_decay_length_penalty": None,
+    "sequence_bias": None,
+}
+"""Settings that change what is written, with the value by which they do not; null does not, either."""
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Hold how a folder asks to be searched with."""
+
+    length_penalty: float
+    left_out: tuple[str, ...]
+    """Settings that change what `generate` writes, and that no search of ours follows, in words for people."""
+
+
+def read_generation(folder: Path, config: ForeignSettings) -> Generation:
+    """Read generation_config.json, or the `config` of an older folder, which holds the same settings.
+
+    Raises `DataError` for a length penalty that ours cannot be.
+    """
+    path = folder / _GENERATION
+    settings = ForeignSettings.read(path) if path.exists() else config
+    penalty = settings.number("length_penalty", 1.0)
+    if not 0 <= penalty <= 5:
+        raise DataError("{path}: length_penalty must be between 0 and 5, not {penalty}", settings.path, penalty)
+    named = [
+        name for name, usual in _USUAL.items() if (value := settings.values.get(name)) is not None and value != usual
+    ]
+    padding = config.values.get("pad_token_id")
+    # the padding is never written here, either
+    if settings.values.get("bad_words_ids") not in (None, [], [[padding]]):
+        named.append("bad_words_ids")
+    left_out = (
+        msg("{name} = {value} of {file}, which the search here does not apply").fill(
+            name, shown(str(settings.values[name])), settings.path.name
+        )
+        for name in named
+    )
+    return Generation(float(penalty), tuple(left_out))
+
 
 _UNKNOWN = ("<unk>", "[UNK]", "<|endoftext|>")
+_COPIES = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
+_BYTES = "ByT5Tokenizer"
 
 
 def read_pair(folder: Path, theirs: ForeignSettings, family: Family, target: str | None = None) -> ForeignTranslator:
@@ -46,34 +110,83 @@ def read_pair(folder: Path, theirs: ForeignSettings, family: Family, target: str
         )
     rows = table(family.keys(model, theirs), our_shapes(model, Factory.encoder_decoder, theirs.path), model)
     # by names, shapes and types first: numbers are read only where the whole file fits
-    our_weights(rows, checkpoint.weights, model, theirs.path, checkpoint.path)
-    path = folder / "tokenizer.json"
-    content = read_tokenizer(path)[0]
-    order = _order(theirs, content, model.vocab_size, path)
-    tokenizer = reordered_tokenizer(content, order)
-    forced = theirs.values.get("forced_bos_token_id") if target is None else _entry(content, target, path)
-    sizes = sized(model, (order,))
+    our_weights(rows, _each_once(checkpoint, rows), model, theirs.path, checkpoint.path)
+    orders, cutters = _vocabularies(folder, theirs, model)
+    sizes = sized(model, orders)
+    forced = theirs.values.get("forced_bos_token_id")
+    if target is not None:
+        forced = _entry(read_tokenizer(folder / "tokenizer.json")[0], target, folder / "tokenizer.json")
     if isinstance(forced, int):
-        sizes = sizes.model_copy(update={"target_prefix": order.rows.index(forced, len(SPECIAL_TOKENS))})
+        sizes = sizes.model_copy(update={"target_prefix": orders[-1].rows.index(forced, len(SPECIAL_TOKENS))})
     generation = read_generation(folder, theirs)
-    ours = our_weights(rows, checkpoint.loaded().weights, model, theirs.path, checkpoint.path)
+    ours = our_weights(rows, _each_once(checkpoint.loaded(), rows), model, theirs.path, checkpoint.path)
     return ForeignTranslator(
         "Hugging Face",
         sizes,
-        reordered(ours, (order,)),
+        reordered(ours, orders),
         tuple(rows),
-        (order,),
-        (tokenizer,),
+        orders,
+        cutters,
         DecodingConfig(length_penalty=generation.length_penalty, thorough=True),
-        Languages(),
+        Languages(*_languages(folder)),
         generation.left_out,
     )
 
 
-def _order(theirs: ForeignSettings, content: Mapping[str, Any], size: int, path: Path) -> VocabularyOrder:
+def _each_once(checkpoint: Checkpoint, rows: Sequence[Row]) -> dict[str, Tensor]:
+    """Return the weights without matrices that are stored a second time. Raises `DataError` where one differs."""
+    weights, used = dict(checkpoint.weights), {name for row in rows for name in row.theirs}
+    prefix = "model." if f"model.{_COPIES[0]}" in weights or f"model.{_COPIES[1]}" in used else ""
+    shared, encoder, decoder = (prefix + name for name in _COPIES)
+    for name in (shared, encoder, decoder, "lm_head.weight"):
+        if name in used or name not in weights:
+            continue
+        kept = shared if shared in used else encoder if name == shared else decoder
+        copy = weights.pop(name)
+        if not same(copy, weights.setdefault(kept, copy)):
+            raise DataError("{path}: {name} must be equal to {other}, but differs from it", checkpoint.path, name, kept)
+    return weights
+
+
+def _vocabularies(
+    folder: Path, theirs: ForeignSettings, model: ModelConfig
+) -> tuple[tuple[VocabularyOrder, ...], tuple[Tokenizer, ...]]:
+    """Return the order of ids and the tokenizer of each side, or one of both where they are the same."""
+    path, size = folder / "tokenizer.json", model.vocab_size
+    if not (folder / "source.spm").exists() and (path.exists() or model.target_vocab_size is None):
+        content = _byte_content(size) if _is_of_bytes(folder) else read_tokenizer(path)[0]
+        order = _order(theirs, _entries(content), size, path)
+        return (order,), (reordered_tokenizer(content, order),)
+    names = ("vocab.json", "target_vocab.json")[: 1 if model.target_vocab_size is None else 2]
+    orders, lists = [], []
+    for name, entries in zip(names, (size, model.target_vocab_size or 0), strict=False):
+        lists.append(_listed_entries(folder / name, entries))
+        numbers = {entry: number for number, entry in enumerate(lists[-1])}
+        orders.append(_order(theirs, numbers, entries, folder / name))
+    pieces = [read_sentencepiece(folder / f"{side}.spm") for side in ("source", "target")]
+    return side_tokenizers(pieces, orders, lists)
+
+
+def _is_of_bytes(folder: Path) -> bool:
+    path = folder / "tokenizer_config.json"
+    return path.exists() and ForeignSettings.read(path).values.get("tokenizer_class") == _BYTES
+
+
+def _byte_content(size: int) -> Mapping[str, Any]:
+    """Return the tokenizer of ByT5: three marks, the bytes, and ids that no text has."""
+    entries = ["<pad>", "</s>", "<unk>", *sorted(BYTE_OF, key=BYTE_OF.__getitem__)]
+    entries += [f"<extra_id_{number}>" for number in range(size - len(entries))]
+    vocabulary = {entry: number for number, entry in enumerate(entries)}
+    inner = tokenizers.Tokenizer(tokenizers.models.BPE(vocabulary, [], unk_token="<unk>"))
+    inner.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    inner.decoder = tokenizers.decoders.ByteLevel()
+    content: Mapping[str, Any] = json.loads(inner.to_str())
+    return content
+
+
+def _order(theirs: ForeignSettings, entries: Mapping[str, int], size: int, path: Path) -> VocabularyOrder:
     padding, end = theirs.number("pad_token_id"), theirs.number("eos_token_id")
     begin = theirs.number("decoder_start_token_id", padding)
-    entries = _entries(content)
     unknown = next((entries[name] for name in _UNKNOWN if name in entries), None)
     if unknown is None or not all(isinstance(one, int) and 0 <= one < size for one in (padding, end, begin)):
         raise DataError("{path}: must have an unknown entry, and those of {settings} for padding and end").fill(
@@ -85,6 +198,24 @@ def _order(theirs: ForeignSettings, content: Mapping[str, Any], size: int, path:
         )
     special = (padding, begin, end, unknown)
     return VocabularyOrder((*special, *(number for number in range(size) if number not in special)))
+
+
+def _listed_entries(path: Path, size: int) -> list[str]:
+    """Return the entries of a vocabulary by id. Raises `DataError` unless these are 0 to `size` - 1, each once."""
+    vocabulary = read_json(path, "a vocabulary")
+    if not isinstance(vocabulary, dict) or not all(type(number) is int for number in vocabulary.values()):
+        raise DataError("{path}: must be one object of entries and their ids", path)
+    if len(vocabulary) != size or set(vocabulary.values()) != set(range(size)):
+        raise DataError("{path}: its {count:,} entries do not have the ids 0 to {size:,} of the model").fill(
+            path, len(vocabulary), size - 1
+        )
+    return sorted(vocabulary, key=vocabulary.__getitem__)
+
+
+def _languages(folder: Path) -> tuple[str, ...]:
+    path = folder / "tokenizer_config.json"
+    settings = ForeignSettings.read(path).values if path.exists() else {}
+    return tuple(language_code(settings.get(f"{side}_lang")) for side in ("source", "target"))
 
 
 def _entries(content: Mapping[str, Any]) -> dict[str, int]:

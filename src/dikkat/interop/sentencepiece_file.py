@@ -15,9 +15,9 @@ from typing import Any
 
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
-from dikkat_runtime.text.charsmap import check_charsmap
 from dikkat_runtime.text.foreign_json import read_regular, shown
 from dikkat_runtime.text.pieces import HIDDEN, piece_bytes
+from dikkat_runtime.text.tokenizer_check import check_charsmap
 
 _MAX_SIZE = 64 << 20
 """Bytes; a vocabulary of 250,000 pieces takes 5 MB."""

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from dikkat.config import ClassifierConfig, LanguageModelConfig, ModelConfig
 from dikkat.data.corpus import Corpus
-from dikkat.data.labelled import shortened
 from dikkat.interop.exported_texts import fast_tokenizer_files, lowercases_dotted
 from dikkat.interop.trained_network import config_of, sample_texts, trained_network
 from dikkat.models.classifier import EncoderClassifier
@@ -27,8 +26,8 @@ from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run.config import labels_of, read_config
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TOKENIZER
-from dikkat_runtime.special_tokens import BOS_ID, PAD_ID, SpecialTokens
-from dikkat_runtime.tasks.classifier import MIN_PROBABILITY, decision_of, require_no_word_table
+from dikkat_runtime.special_tokens import PAD_ID, SpecialTokens
+from dikkat_runtime.tasks.classifier import MIN_PROBABILITY, decision_of, read_ids, require_no_word_table
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
@@ -128,7 +127,7 @@ class TrainedClassifier:
     def rows(self, texts: Sequence[str]) -> list[list[int]]:
         """Return the ids that the network reads of each text: the begin mark, and of a long text both ends."""
         encoded = self.tokenizer.encode_batch([text.strip() for text in texts])
-        return [[BOS_ID, *shortened(ids, self.head.max_tokens, self.head.beginning)] for ids in encoded]
+        return [read_ids(self.tokenizer, ids, self.head.max_tokens, self.head.beginning) for ids in encoded]
 
     def in_float64(self) -> TrainedClassifier:
         """Return a classifier that computes in float64, as a measure of what others compute in float32."""

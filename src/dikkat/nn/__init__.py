@@ -1,6 +1,5 @@
 """The bricks of a Transformer: attention in its forms, positions, feed-forward, norms, blocks, cache and recorder."""
 
-from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.blocks import (
     BlockSettings,
     DecoderBlock,
@@ -12,14 +11,13 @@ from dikkat.nn.blocks import (
 )
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.layers import Dropout, FeedForward, GatedFeedForward, LayerNorm, RMSNorm, TokenEmbedding
-from dikkat.nn.learned_positions import LearnedPositions, NoPositions
 from dikkat.nn.linear_time_attention import LinearAttentionState, linear_attention
 from dikkat.nn.masks import causal_mask, key_mask, valid_length_mask, window_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions, embedding_positions
-from dikkat.nn.positions import SinusoidalPositions
+from dikkat.nn.positions import LearnedPositions, NoPositions, SinusoidalPositions
 from dikkat.nn.recorder import MapName, record_attention
-from dikkat.nn.relative import BucketBias, RelativeKeys
+from dikkat.nn.relative import AlibiBias, BucketBias, RelativeKeys
 from dikkat.nn.rotary import RotaryPositions
 from dikkat.nn.scorers import AdditiveAttention, AdditiveScore, BilinearScore
 from dikkat.nn.sliding_window import chunked_attention, sliding_window_attention

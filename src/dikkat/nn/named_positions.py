@@ -4,10 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import Literal
 
 from dikkat.config.model import PositionName
-from dikkat.nn.alibi import AlibiBias
-from dikkat.nn.learned_positions import LearnedPositions, NoPositions
-from dikkat.nn.positions import SinusoidalPositions
-from dikkat.nn.relative import BucketBias, RelativeKeys
+from dikkat.nn.positions import LearnedPositions, NoPositions, SinusoidalPositions
+from dikkat.nn.relative import AlibiBias, BucketBias, RelativeKeys
 from dikkat.nn.rotary import RotaryPositions
 
 Positions = SinusoidalPositions | LearnedPositions | NoPositions

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
@@ -25,8 +23,16 @@ from dikkat.run_directory.checkpoints import (
     save_checkpoint,
 )
 from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
-from dikkat_runtime.errors import CannotCreateError, MissingInputError, msg
-from dikkat_runtime.files import append_line, make_folder, probe_beside, sync_directory, write_atomically, write_errors
+from dikkat_runtime.errors import MissingInputError, msg
+from dikkat_runtime.files import (
+    append_line,
+    locked_run,
+    make_folder,
+    probe_beside,
+    sync_directory,
+    write_atomically,
+    write_errors,
+)
 from dikkat_runtime.run.config import FORMAT_VERSION, labels_of, read_settings
 from dikkat_runtime.run.manifest import Entry, checked, checksum_of_entries, checksum_of_file, listed, read_manifest
 from dikkat_runtime.run.metrics import (
@@ -187,35 +193,6 @@ def _to_line(row: Mapping[str, Any]) -> bytes:
     return json.dumps(finite, ensure_ascii=False).encode()
 
 
-@contextmanager
-def locked(folder: Path) -> Iterator[bool]:
-    """Hold `folder` against all other processes; yield False where the system has no lock for a folder.
-
-    The lock is the kernel's, on the folder itself: it leaves no file, and ends with the process however that ends.
-    Raises `CannotCreateError` when another holds it or it may not be read.
-    """
-    if sys.platform == "win32":
-        yield False
-        return
-    import fcntl
-
-    with write_errors(folder):
-        descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_held = True
-        except BlockingIOError:
-            raise CannotCreateError(
-                "{folder}: another process is writing this run; wait until it ends, or give another --out", folder
-            ) from None
-        except OSError:  # NFS has locks for files alone
-            is_held = False
-        yield is_held
-    finally:
-        os.close(descriptor)
-
-
 def write_manifest(
     folder: Path, names: Iterable[str], contents: Mapping[str, bytes], before: bytes | None = None
 ) -> None:
@@ -279,7 +256,7 @@ class RunDirectory(RunPaths):
         What is yielded is False where no lock is to be had. Raises `CannotCreateError` when another process writes it
         or it may not be written, and `DiskError`.
         """
-        with locked(self.path) as is_locked:
+        with locked_run(self.path) as is_locked:
             check_kinds(self.path)
             with write_errors(self.path):
                 clear_leftovers(self.path)

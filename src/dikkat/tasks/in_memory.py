@@ -11,7 +11,7 @@ from dikkat_runtime.engine.contract import ClassifyingEngine, Engine, WritingEng
 from dikkat_runtime.engine.options import SearchDefaults
 from dikkat_runtime.tasks.classifier import UNDECIDED, Classifier, Decision
 from dikkat_runtime.tasks.generator import Generator
-from dikkat_runtime.tasks.reading_limits import default_limits
+from dikkat_runtime.tasks.reading import default_limits
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, special_tokens_of

@@ -17,7 +17,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
-from dikkat.tasks.embedding.encoder import open_encoder
+from dikkat.tasks.embedding import open_encoder
 from dikkat.tasks.translation.attention import Attending
 from dikkat.torch_engine.engine import TorchContexts, TorchEngine
 from dikkat.torch_engine.graph_engine import GraphEngine

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.cache import CrossAttentionCache, DecoderCache
-from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.masks import length_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
+from dikkat.nn.positions import LearnedPositions
 from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat.torch_engine.ranking import top
 from dikkat.torch_engine.stepper import CachedModel, pad_sources

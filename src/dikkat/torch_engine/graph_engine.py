@@ -14,8 +14,8 @@ from torch.nn.attention import sdpa_kernel
 
 from dikkat.kernels.attention import FOR_ANY_LENGTH
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.learned_positions import BeyondPositionsError, LearnedPositions
 from dikkat.nn.masks import length_mask
+from dikkat.nn.positions import BeyondPositionsError, LearnedPositions
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.static_search import BeamSearch, GreedySearch, StaticDecoder, StaticSearch
 from dikkat.torch_engine.stepper import Outcome, gather_hypotheses, pad_sources

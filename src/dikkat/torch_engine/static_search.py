@@ -19,9 +19,9 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import CrossAttendingBlock, DecoderBlock, PositionedDecoderBlock, RecurrentDecoderBlock
 from dikkat.nn.cache import StaticCache, StaticState
 from dikkat.nn.functional import inverse_temperature
-from dikkat.nn.learned_positions import LearnedPositions, NoPositions
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import Positions
+from dikkat.nn.positions import LearnedPositions, NoPositions
 from dikkat.nn.scorers import DotProductScorer
 from dikkat.nn.sliding_window import Window
 from dikkat.torch_engine.beam_search import Finished, Live, outcome_of

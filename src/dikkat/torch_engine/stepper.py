@@ -112,15 +112,12 @@ class DecoderCache(Protocol):
     @property
     def length(self) -> int:
         """Return how many tokens every row was fed so far."""
-        ...
 
     def reorder(self, index: Int[Tensor, "R"]) -> None:
         """Let row `r` continue row `index[r]`; `index` never crosses sentences."""
-        ...
 
     def drop(self, keep: Int[Tensor, "N"]) -> None:
         """Keep only the sentences numbered in `keep` (rising), with all their rows."""
-        ...
 
 
 CacheT = TypeVar("CacheT", bound=DecoderCache)
@@ -132,7 +129,6 @@ class CachedModel(Protocol[CacheT]):
 
     def encode(self, source: Int[Tensor, "B S"], source_mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
         """Encode the source; `source_mask` is True at real tokens."""
-        ...
 
     def start_cache(
         self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], *, rows_per_sentence: int = 1
@@ -141,14 +137,12 @@ class CachedModel(Protocol[CacheT]):
 
         It is empty, or holds what every output begins with.
         """
-        ...
 
     def step(self, tokens: Int[Tensor, "R"], cache: CacheT) -> Float[Tensor, "R V"]:
         """Feed every row a token at position `cache.length`, and return the logits of the next.
 
         The caller may change the returned tensor.
         """
-        ...
 
 
 def length_caps(source_mask: Bool[Tensor, "B S"], options: DecodingOptions) -> list[int]:

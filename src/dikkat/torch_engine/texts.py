@@ -221,11 +221,9 @@ class RowCache(Protocol):
     @property
     def length(self) -> int:
         """Return how many tokens of every row were read so far."""
-        ...
 
     def reorder(self, index: Int[Tensor, "R2"]) -> None:
         """Let row `r` continue row `index[r]`; a shorter index drops rows."""
-        ...
 
 
 CacheT = TypeVar("CacheT", bound=RowCache)
@@ -236,11 +234,9 @@ class WritingModel(Protocol[CacheT]):
 
     def start_cache(self) -> CacheT:
         """Return a cache of rows that have read nothing."""
-        ...
 
     def read(self, tokens: Int[Tensor, "R T"], cache: CacheT) -> Float[Tensor, "R V"]:
         """Return the logits of the next token after `tokens`, which follow what `cache` holds."""
-        ...
 
 
 class Generation:

@@ -47,19 +47,15 @@ class Budget(Protocol):
     @property
     def clock(self) -> Callable[[], float]:
         """Tells the time in seconds."""
-        ...
 
     def progress(self, updates: int) -> float:
         """Return the share of the run that is done after `updates`."""
-        ...
 
     def seconds_left(self, updates: int) -> float | None:
         """Return the seconds until the end, or None while they cannot be told."""
-        ...
 
     def validated(self, seconds: float) -> None:
         """Tell how long the last validation and save took."""
-        ...
 
 
 @dataclass

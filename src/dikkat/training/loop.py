@@ -12,8 +12,8 @@ from dikkat.run_directory import Checkpoint, RunDirectory
 from dikkat.training.budget import Budget, RunTimer, ValidationPlan
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.distributed.shared_work import SharedWork
+from dikkat.training.low_rank import trained_parameters
 from dikkat.training.optimizer import Optimizer, learning_rate
-from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.recovery import MAX_SKIPPED, Recovery
 from dikkat.training.state import TrainingState
@@ -37,7 +37,7 @@ class Trainer:
         self.run, self.config, self.budget, self.precision = run, config, budget, precision
         task.share_validation(ranks)
         set_products(self.model, precision.products)
-        self.parameters = FlatParameters(self.model, precision.dtype)
+        self.parameters = trained_parameters(self.model, config, precision.dtype)
         self.optimizer = Optimizer(self.parameters, config, ranks)
         self.work = SharedWork.of(task, self.parameters, config, ranks, precision)
         self.state = TrainingState()
@@ -129,7 +129,7 @@ class Trainer:
         is_best = self.state.add_validation(validation)
         if self.ranks.is_first:
             if is_best:
-                self.recovery.saver.keep_best(self.state.updates, self.parameters.named(weights))
+                self.recovery.saver.keep_best(self.state.updates, self.parameters.whole(weights))
             self.recovery.saver.add_row(row)
         # of several ranks, each has held all of the average for so long
         del weights

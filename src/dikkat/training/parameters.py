@@ -119,6 +119,15 @@ class FlatParameters:
         for row in zero_rows:
             row.zero_()
 
+    @property
+    def size(self) -> int:
+        """Return the number of entries of all parameters of the model."""
+        return self.master.numel()
+
+    def whole(self, vector: Tensor) -> dict[str, Tensor]:
+        """Return all parameters of the model by name, of which a vector of this layout holds what is trained."""
+        return self.named(vector)
+
     def named(self, vector: Tensor) -> dict[str, Tensor]:
         """Cut a vector of this layout into named tensors that own their memory."""
         return {span.name: span.of(vector).clone() for span in self.spans}

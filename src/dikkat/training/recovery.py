@@ -29,7 +29,7 @@ def restore_best(run: RunDirectory, state: TrainingState, parameters: FlatParame
     `DiskError`.
     """
     # nothing of a file that cannot be theirs is read: it may seem to be half a terabyte
-    most_bytes = 4 * parameters.master.numel() + MAX_HEADER
+    most_bytes = 4 * parameters.size + MAX_HEADER
     if state.best_score is None or (_is_small(run, most_bytes) and _are_sound(run, state)):
         return ""
     what = msg("does not hold the best weights any more" if run.weights.exists() else "is missing")
@@ -80,13 +80,15 @@ def _held(
     if state.best_update == state.updates:
         # of several ranks, only this one is here
         average = optimizer.loaded.get("average", optimizer.average)
-        return parameters.named(parameters.master if average is None else average)
+        return parameters.whole(parameters.master if average is None else average)
     folder = run.checkpoints / f"step-{state.best_update:06d}"
     try:
         if optimizer.average is None:
-            return read_tensors(folder / "model.safetensors")
-        return parameters.named(read_tensors(folder / "optimizer.safetensors")["average"])
-    except (DataError, MissingInputError, KeyError):
+            vector = torch.empty_like(parameters.master)
+            parameters.fill(vector, read_tensors(folder / "model.safetensors"))
+            return parameters.whole(vector)
+        return parameters.whole(read_tensors(folder / "optimizer.safetensors")["average"])
+    except (DataError, MissingInputError, KeyError, RuntimeError):
         return None
 
 

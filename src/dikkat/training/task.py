@@ -98,43 +98,35 @@ class Task(Protocol):
     @property
     def model(self) -> nn.Module:
         """The model; the loop moves its parameters and switches its mode."""
-        ...
 
     @property
     def unit(self) -> str:
         """The plural noun of what `BatchLoss.predictions` counts."""
-        ...
 
     @property
     def batches_per_epoch(self) -> int:
         """Micro-batches in one pass over the data."""
-        ...
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the loss of a part of the micro-batch at `position`, when the share `progress` of the run is done.
 
         It is a function of the three, so that resuming is arithmetic.
         """
-        ...
 
     def baseline(self) -> Baseline:
         """Return the score that a validation must be compared with before it means something."""
-        ...
 
     def limit_validation(self, share: float) -> float:
         """Validate on about that share of the held-out data, evenly spread; returns the share that it came to."""
-        ...
 
     def share_validation(self, ranks: Ranks) -> None:
         """Let each of `ranks` do its share of the validations to come, which all of them begin together."""
-        ...
 
     def validate(self, number: int, should_stop: Stop = never) -> Validation:
         """Look at held-out data, with the model in evaluation mode; `number` chooses what is shown.
 
         A loss that is not finite comes back alone: such a model writes nothing. Raises `ValidationStoppedError`.
         """
-        ...
 
 
 def share_out(ranks: Ranks, number: int, work: Callable[[int], T], should_stop: Stop) -> list[T]:
@@ -186,12 +178,9 @@ class Watcher(Protocol):
 
     def step(self, report: StepReport) -> None:
         """Hear of an update."""
-        ...
 
     def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
         """Hear of a validation, the row of metrics that it made, and whether it is the best so far."""
-        ...
 
     def note(self, text: str) -> None:
         """Hear of something unusual, in one line."""
-        ...

@@ -6,10 +6,62 @@ import json
 from contextlib import suppress
 from pathlib import Path
 
-from dikkat.web.assets import asset, core_bytes, engine_script
 from dikkat.web.model_file import WebModel
 from dikkat_runtime.errors import CannotCreateError
 from dikkat_runtime.files import make_folder, write_atomically, write_errors
+
+_HERE = Path(__file__).parent
+ENGINE = (
+    "model_file.js",
+    "linear.js",
+    "layers.js",
+    "attention.js",
+    "cell.js",
+    "stack.js",
+    "casing.js",
+    "tokenizer.js",
+    "labels.js",
+    "normalizing.js",
+    "symbols.js",
+    "recasing.js",
+    "sentences.js",
+    "segments.js",
+    "reading.js",
+    "repetition.js",
+    "search.js",
+    "gaps.js",
+    "translator.js",
+    "blake2b.js",
+    "word_table.js",
+    "classifier.js",
+    "language_model.js",
+    "core.js",
+)
+"""Scripts of the engine."""
+
+SERVICE = ("service.js", "translator_tasks.js", "reader_tasks.js", "worker.js")
+"""Scripts after the engine that answer the questions of a page."""
+
+
+def engine_script() -> str:
+    """Return the source of the whole engine."""
+    return "\n".join(asset(f"engine/{name}") for name in ENGINE)
+
+
+def service_script() -> str:
+    """Return the source of the engine with what answers the questions of a page."""
+    return "\n".join([engine_script(), *(asset(f"engine/{name}") for name in SERVICE)])
+
+
+def asset(name: str) -> str:
+    """Return the text of a file of this folder."""
+    return (_HERE / name).read_text(encoding="utf-8")
+
+
+def core_bytes() -> bytes:
+    """Return the compiled WebAssembly core; `python -m dikkat.web.core` makes it."""
+    return (_HERE / "core" / "core.wasm").read_bytes()
+
 
 MODEL_NAME = "model.dikkat"
 _CLASSES = {"translator": "Translator", "classifier": "Classifier", "lm": "Generator"}

@@ -22,7 +22,7 @@ from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.classifier import decision_of, open_word_table
 from dikkat_runtime.tasks.opening import load_tokenizer, load_tokenizers, native_classifier, native_language_model
-from dikkat_runtime.tasks.reading_limits import default_limits, limits_of_run, usual_forms_of
+from dikkat_runtime.tasks.reading import default_limits, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.tokenizer import read_tokenizer
 

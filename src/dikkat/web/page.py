@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from dikkat.explain.page.document import asset as shared_asset
-from dikkat.explain.page.document import fill, in_one_scope, inert, shared_scripts
-from dikkat.web.assets import asset, core_bytes, service_script
+from dikkat.explain.page.document import fill, in_one_scope, inert, page_script
 from dikkat.web.model_file import WebModel
+from dikkat.web.module import asset, core_bytes, service_script
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
 
@@ -54,7 +54,6 @@ def seven_bit_text(content: bytes) -> str:
 
 
 LIVE_SCRIPTS = (
-    "live_strings.js",
     "client.js",
     "live_experiment.js",
     "live.js",
@@ -107,7 +106,7 @@ def live_page(
     }
     scripts = {
         "ENGINE": in_one_scope([service_script()]),
-        "SCRIPT": in_one_scope([*shared_scripts(), *(asset(f"page/{name}") for name in LIVE_SCRIPTS)]),
+        "SCRIPT": page_script([asset(f"page/{name}") for name in LIVE_SCRIPTS]),
     }
     style = shared_asset("page.css") + asset("page/live.css")
     contents = {

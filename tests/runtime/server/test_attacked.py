@@ -12,8 +12,8 @@ from benchmarks.contenders.hostile_clients import REQUESTS, hostile_files
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory and children are read from Linux")
 def test_a_server_that_is_attacked_from_all_sides_stays_awake(runs: dict[str, Path]) -> None:
-    size = ("--file-size", "20000", "--minutes", "0.1", "--drain", "8", "--callers", "2", "--at-once", "30")
-    counts = ("--requests", str(2 * len(REQUESTS)), "--files", str(len(hostile_files(20_000))))
+    size = ("--file-size", "20000", "--minutes", "0.05", "--drain", "8", "--callers", "2", "--at-once", "30")
+    counts = ("--requests", str(len(REQUESTS)), "--files", str(len(hostile_files(20_000))))
     result = measure(f"en-fr={runs['mt']}", read_options([str(runs["mt"]), *counts, *size]))
     # a machine that does much else gives the server a part of its time, so that these bounds are wide;
     # the figures of an idle one are in docs/performance.md

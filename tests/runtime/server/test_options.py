@@ -89,6 +89,6 @@ def test_a_file_that_is_missing_is_named(tmp_path: Path) -> None:
 def test_the_help_lists_every_option_and_its_default() -> None:
     text = Command("dikkat serve", serve).help()
     for option in OPTIONS:
-        assert f"--{option.name}" in text
+        assert f"--{option.setting.name}" in text
     assert "[2,000,000]" in text
     assert "[127.0.0.1]" in text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import re
 import shutil
 import time
@@ -76,18 +77,15 @@ def test_modules_of_the_page_find_what_they_import() -> None:
                 assert re.search(pattern, files[other]), (name, item)
 
 
-def test_every_word_of_the_page_is_said_in_both_languages_and_used() -> None:
-    files = {name: content.decode() for name, (_, content) in page_files().items()}
-    english, turkish = re.search(r"en: \{(.*?)\n  \},\n  tr: \{(.*?)\n  \},", files["strings.js"], re.DOTALL).groups()  # type: ignore[union-attr]
-    entry = re.compile(r'\b(\w+): "((?:[^"\\]|\\.)*)"')
-    ours, theirs = dict(entry.findall(english)), dict(entry.findall(turkish))
-    assert list(ours) == list(theirs)
-    for name, text in ours.items():
-        assert sorted(re.findall(r"\{\w+\}", text)) == sorted(re.findall(r"\{\w+\}", theirs[name])), name
-    code = "".join(text for name, text in files.items() if name != "strings.js")
-    unused = [name for name in ours if f'"{name}"' not in code and not name.endswith("Side")]
-    tabs = set(re.findall(r"\b(\w+): \w+Panel|\.(\w+) = \w+Panel", code))
-    assert set(unused) <= {"light", "dark", "system", *(name for pair in tabs for name in pair)}
+def test_the_page_gets_what_it_says_of_the_catalog() -> None:
+    kind, content = page_files()["messages.js"]
+    assert kind.startswith("text/javascript")
+    spoken = json.loads(content.decode().removeprefix("export const MESSAGES = ").removesuffix(";\n"))["tr"]
+    assert len(spoken) > 100
+    assert (spoken["Skip to the text"], spoken["Too long: {count} of {most} characters"]) == (
+        "Metne geç",
+        "Çok uzun: {count} / {most} karakter",
+    )
 
 
 def test_the_models_are_listed_with_their_features(server: Served) -> None:

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segment_queue import SegmentQueue
+from dikkat_runtime.server.segment_queue import Batch, SegmentQueue, Ticket
 from dikkat_runtime.server.settings import Limits
-from dikkat_runtime.server.work import Batch, Ticket
 
 
 @dataclass(frozen=True)

@@ -17,13 +17,14 @@ from typing import Any
 
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.errors import DikkatError
-from dikkat_runtime.shards import line_rows, work
+from dikkat_runtime.rows import line_rows
+from dikkat_runtime.rows.contract import Column, Values
+from dikkat_runtime.rows.locks import locked
+from dikkat_runtime.shards import work
 from dikkat_runtime.shards.call import Call, local_share, plan_shards, shards_of_part
 from dikkat_runtime.shards.driver import Driver, Result
-from dikkat_runtime.shards.locking import locked
 from dikkat_runtime.shards.parts import missing_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
-from dikkat_runtime.shards.rows import Column, Values
 from dikkat_runtime.shards.work import Job
 
 FINGERPRINT = {"model": "shouting", "options": {}}

@@ -16,10 +16,10 @@ from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, tr
 from dikkat_runtime.cli.main import run as dikkat
 from dikkat_runtime.cli.streams import VisibleText
 from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.rows.contract import Format
 from dikkat_runtime.shards import driver
 from dikkat_runtime.shards import driver as progress
 from dikkat_runtime.shards.driver import Progress, clock_time, estimate_line
-from dikkat_runtime.shards.rows import Format
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Job, Work
 from dikkat_runtime.tasks.classifier import Classifier

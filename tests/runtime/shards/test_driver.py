@@ -14,13 +14,13 @@ from tests.runtime.runs import translator_run
 from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
 from dikkat_runtime.errors import DataError, OutOfMemoryError, StoppedError
+from dikkat_runtime.rows.contract import Format, Values
 from dikkat_runtime.shards import processes
 from dikkat_runtime.shards.call import plan_shards
 from dikkat_runtime.shards.driver import Driver, estimate_line
 from dikkat_runtime.shards.models import open_model
 from dikkat_runtime.shards.parts import missing_shards
 from dikkat_runtime.shards.processes import SILENT_SECONDS, LocalWorkers, _reason
-from dikkat_runtime.shards.rows import Format, Values
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Job, Work, model_fingerprint
 from dikkat_runtime.shards.worker import Reply, Worker, death

@@ -22,7 +22,7 @@ import json, sys
 from pathlib import Path
 from tests.peak_memory import peak_mebibytes
 from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
-from dikkat_runtime.shards.rows import format_of
+from dikkat_runtime.rows.contract import format_of
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.writing import write_shard
 path = Path(sys.argv[1])

@@ -15,9 +15,9 @@ from tests.attacks.power_cut import Disk
 from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
-from dikkat_runtime.shards.locking import locked
+from dikkat_runtime.rows.contract import Format
+from dikkat_runtime.rows.locks import locked
 from dikkat_runtime.shards.parts import describe, missing_shards, remaining_shards, remove_half_written
-from dikkat_runtime.shards.rows import Format
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Work
 from dikkat_runtime.shards.writing import write_shard

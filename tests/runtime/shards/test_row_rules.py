@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from dikkat_runtime.shards.line_rows import split_end
-from dikkat_runtime.shards.table_rows import Table
+from dikkat_runtime.rows.line_rows import split_end
+from dikkat_runtime.rows.table_rows import Table
 
 
 @pytest.mark.parametrize(
@@ -33,7 +33,7 @@ CELLS = ["plain", "a,b", 'say "no"', " before", "behind ", "two\nlines", "a\rb",
 
 
 def test_a_cell_is_quoted_where_a_reader_would_lose_something() -> None:
-    table = Table(Path("a.csv"), "1", [], is_quoted=True)
+    table = Table(Path("a.csv"), "1", [])
     list(table.records(iter([b"x,y\n"])))
     written = table.joined(CELLS).decode()
     assert next(csv.reader(io.StringIO(written, newline=""), strict=True)) == ["", *CELLS]
@@ -42,5 +42,6 @@ def test_a_cell_is_quoted_where_a_reader_would_lose_something() -> None:
 
 
 def test_a_cell_without_quotation_marks_is_on_one_line_in_one_column() -> None:
-    table = Table(Path("a.tsv"), "1", [], is_quoted=False)
+    table = Table(Path("a.tsv"), "1", [])
+    list(table.records(iter([b"x\ty\n"])))
     assert table.joined(["a\tb\r\nc", '"d"']) == b'\ta b  c\t"d"'

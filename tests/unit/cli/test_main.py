@@ -16,7 +16,7 @@ from dikkat_runtime.cli.failures import explain_failure
 from dikkat_runtime.cli.main import run
 from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.text.visible import one_visible_line, visible
+from dikkat_runtime.localization import one_visible_line, visible
 
 
 @pytest.mark.parametrize(

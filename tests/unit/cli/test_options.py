@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -108,6 +109,25 @@ def test_a_required_option_is_missed_by_its_name() -> None:
     with pytest.raises(UsageError, match="Missing option '--out'"):
         Command("dikkat make", make).read([])
     assert "--out <path>  Where.  [required]" in Command("dikkat make", make).help()
+
+
+def test_the_fields_of_a_data_class_are_options_in_its_place() -> None:
+    @dataclass(frozen=True)
+    class Drying:
+        fan: Annotated[str, Option(help="Which one.")]
+        hours: Annotated[int, Option(min=1)] = 8
+
+    def dry(wall: Path, drying: Drying, lights: bool = False) -> None: ...
+
+    # as a module has it, which this function is not
+    dry.__annotations__ = {"wall": Path, "drying": Drying, "lights": bool}
+    Drying.__init__.__annotations__ = {field.name: field.type for field in fields(Drying)}
+    command = Command("dikkat dry", dry)
+    assert [option.shown_name for option in command.options()] == ["--fan", "--hours", "--lights"]
+    assert command.read(["w", "--fan", "x"]) == {"wall": Path("w"), "drying": Drying("x"), "lights": False}
+    assert command.read(["w", "--hours=2", "--fan", "x"])["drying"] == Drying("x", 2)
+    with pytest.raises(UsageError, match="Missing option '--fan'"):
+        command.read(["w"])
 
 
 def test_the_help_tells_everything(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.cli.processes import run_rank
-from dikkat.cli.training import Ending, run_job
+from dikkat.cli.training import Ending, TrainOptions, run_job
 from dikkat.tasks.common.train import Outcome
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
@@ -33,7 +33,7 @@ def test_a_stopped_run_goes_on_where_it_was(device: Device, named: str, capsys: 
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
     assert (
-        run_job("translator", job, Path("run"), False, 0.0, Ending(msg(""), msg("")), device, runner)
+        run_job("translator", job, TrainOptions(Path("run"), device=device), 0.0, Ending(msg(""), msg("")), runner)
         == 128 + signal.SIGINT
     )
     assert inputs["device"] == device
@@ -56,7 +56,7 @@ def test_a_signal_is_answered_at_once_and_honoured_after_the_update(
         return Outcome(finished=False, best_score=None)
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
-    assert run_job("translator", job, Path("run"), False, 0.0, Ending(msg(""), msg("")), "cpu", runner) == 128 + number
+    assert run_job("translator", job, TrainOptions(Path("run")), 0.0, Ending(msg(""), msg("")), runner) == 128 + number
 
 
 @pytest.mark.usefixtures("own_signals")
@@ -69,7 +69,7 @@ def test_a_second_signal_stops_at_once() -> None:
 
     with pytest.raises(Interrupted) as interrupt:
         run_job(
-            "lm", TranslatorJob(TrainRequest(["a"])), Path("run"), False, 0.0, Ending(msg(""), msg("")), "cpu", runner
+            "lm", TranslatorJob(TrainRequest(["a"])), TrainOptions(Path("run")), 0.0, Ending(msg(""), msg("")), runner
         )
     assert interrupt.value.exit_code == 129
 
@@ -91,7 +91,7 @@ def test_a_signal_that_comes_while_garbage_is_collected_is_not_lost() -> None:
 
     job = TranslatorJob(TrainRequest(["pairs.tsv"]))
     assert (
-        run_job("translator", job, Path("run"), False, 0.0, Ending(msg(""), msg("")), "cpu", runner)
+        run_job("translator", job, TrainOptions(Path("run")), 0.0, Ending(msg(""), msg("")), runner)
         == 128 + signal.SIGTERM
     )
 

@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from dikkat.config import DataConfig
-from dikkat.data.labelled import LabelledText, read_labelled, shortened
+from dikkat.config import DataConfig, TokenizerConfig
+from dikkat.data.labelled import LabelledText, read_labelled
 from dikkat.data.splitting import near_key, split_texts
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.tasks.classifier import kept_ids
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 WANTED = [LabelledText(("pos",), "a fine film", 1), LabelledText(("neg",), "dull, and long", 2)]
 
@@ -81,10 +83,12 @@ def test_one_column_for_both(tmp_path: Path) -> None:
 
 
 def test_a_long_text_keeps_its_beginning_and_its_end() -> None:
-    assert shortened(range(10), 10, 0.25) == list(range(10))
-    assert shortened(range(100), 8, 0.25) == [0, 1, 94, 95, 96, 97, 98, 99]
-    assert shortened(range(100), 3, 1.0) == [0, 1, 2]
-    assert shortened(range(100), 3, 0.0) == [97, 98, 99]
+    tokenizer = Tokenizer.train(["a b"], TokenizerConfig(kind="characters"), ("", ""))
+    kept = functools.partial(kept_ids, tokenizer)
+    assert kept(range(10), 10, 0.25) == list(range(10))
+    assert kept(range(100), 8, 0.25) == [0, 1, 94, 95, 96, 97, 98, 99]
+    assert kept(range(100), 3, 1.0) == [0, 1, 2]
+    assert kept(range(100), 3, 0.0) == [97, 98, 99]
 
 
 @pytest.mark.seed("F13")

@@ -77,7 +77,7 @@ def test_lines_packed_with_zstandard_are_those_that_were_packed(tmp_path: Path) 
 MEASURED = """
 import sys
 from pathlib import Path
-from dikkat.data.parquet_rows import parquet_entries
+from dikkat_runtime.rows.parquet_rows import parquet_entries
 from tests.peak_memory import peak_mebibytes
 count = sum(1 for _ in parquet_entries(Path(sys.argv[1])))
 print(count, peak_mebibytes())
@@ -126,7 +126,7 @@ def test_mistakes(tmp_path: Path) -> None:
         ),
         (DataError, '2: "source" must be a text, not NoneType', (null,)),
         (DataError, "empty.parquet: the table has no rows", (empty,)),
-        (DataError, "half.parquet: damaged, or not a Parquet table", (str(half),)),
+        (DataError, "half.parquet: damaged, or not Parquet", (str(half),)),
         (MissingInputError, "none.parquet: there is no such file", (str(tmp_path / "none.parquet"),)),
     ]
     for kind, message, (name, *columns) in cases:
@@ -139,7 +139,7 @@ def test_mistakes(tmp_path: Path) -> None:
 def test_without_pyarrow_it_is_said_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = write(tmp_path / "a.parquet", {"source": ["one"], "target": ["bir"]})
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(UsageError, match=r"a\.parquet: needs pyarrow; pip install 'dikkat\[parquet\]'"):
+    with pytest.raises(UsageError, match=r"a\.parquet: needs pyarrow; pip install 'dikkat-runtime\[parquet\]'"):
         list(read_pairs([table]))
     # what is packed with Zstandard cannot be unpacked then
     if sys.version_info < (3, 14):

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from dikkat.data.readers import read_pairs
-from dikkat.data.tables import Dialect, read_table, sniff
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.rows.dialect import Dialect, read_table
 
 SENTENCES = [
     ("Tell, us all about it.", "Parle-nous-en, !"),
@@ -44,7 +44,7 @@ def test_every_dialect_gives_the_same_pairs(
     rows = [*([header] if header else []), *SENTENCES * 3]
     text = "".join(delimiter.join(_quote(cell, delimiter) for cell in row) + end for row in rows)
     path = _write(tmp_path, mark + text, name)
-    assert sniff(path) == Dialect(delimiter, delimiter != "\t", 2, header)
+    assert read_table(path)[0] == Dialect(delimiter, delimiter != "\t", 2, header)
     assert _pairs(path) == SENTENCES * 3
 
 
@@ -59,7 +59,7 @@ def test_line_breaks_in_quotation_marks_are_inside_of_a_row(tmp_path: Path, deli
 
 def test_decimal_commas_are_no_separators(tmp_path: Path) -> None:
     path = _write(tmp_path, "1,5;Ein Hund;2,5\n2,5;Zwei Hunde;3,5\n3,5;Drei Hunde;4,5\n")
-    assert sniff(path) == Dialect(";", True, 3)
+    assert read_table(path)[0] == Dialect(";", True, 3)
 
 
 def test_a_table_of_texts_with_commas_is_not_cut_at_them(tmp_path: Path) -> None:
@@ -68,7 +68,7 @@ def test_a_table_of_texts_with_commas_is_not_cut_at_them(tmp_path: Path) -> None
     with pytest.raises(
         DataError, match=r"plain\.csv: no tab, semicolon, comma or \| gives its rows the same number of"
     ):
-        sniff(path)
+        read_table(path)[0]
 
 
 def test_a_row_with_a_separator_too_many_is_named(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_marks_of_speech_in_a_tsv_stay(tmp_path: Path) -> None:
 )
 def test_a_header_is_found_by_its_words_or_by_contrast(tmp_path: Path, header: str, row: str) -> None:
     rows = [row.format(n=n, label="good" if n % 2 else "bad") for n in range(40)]
-    assert sniff(_write(tmp_path, "\n".join([header, *rows]))).header == tuple(header.split(","))
+    assert read_table(_write(tmp_path, "\n".join([header, *rows])))[0].header == tuple(header.split(","))
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_a_header_in_any_language_is_what_does_not_look_like_the_rows_below(
     tmp_path: Path, header: str, row: str
 ) -> None:
     rows = [row.format(n=n) for n in range(40)]
-    assert sniff(_write(tmp_path, "\n".join([header, *rows]))).header == tuple(header.split(","))
+    assert read_table(_write(tmp_path, "\n".join([header, *rows])))[0].header == tuple(header.split(","))
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,7 @@ def test_a_header_in_any_language_is_what_does_not_look_like_the_rows_below(
 )
 def test_a_short_first_row_is_no_header(tmp_path: Path, first: str, row: str) -> None:
     rows = [row.format(n=n) if n % 5 else "Run,Cours" for n in range(40)]
-    assert sniff(_write(tmp_path, "\n".join([first, *rows]))).header == ()
+    assert read_table(_write(tmp_path, "\n".join([first, *rows])))[0].header == ()
 
 
 @pytest.mark.parametrize(
@@ -175,7 +175,7 @@ def test_a_short_first_row_is_no_header(tmp_path: Path, first: str, row: str) ->
 )
 def test_a_first_row_of_text_is_no_header(tmp_path: Path, first: str) -> None:
     rows = [f"Hello {n},Bonjour {n}" for n in range(30)]
-    assert sniff(_write(tmp_path, "\n".join([first, *rows]))).header == ()
+    assert read_table(_write(tmp_path, "\n".join([first, *rows])))[0].header == ()
 
 
 def test_columns_called_source_and_target_are_taken_wherever_they_stand(tmp_path: Path) -> None:

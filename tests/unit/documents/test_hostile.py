@@ -39,7 +39,7 @@ OUTSIDE = BOMB.replace('<!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;">', '<!ENTITY b SYS
         ("a.vtt", "1\n00:01.000 --> 00:02.000\nx\n", 'a.vtt:1: a WebVTT file begins with "WEBVTT"'),
         ("a.docx", "text", "a.docx: damaged, or not a zip archive"),
         ("a.jsonl", '{"text": "x"}\n[1]\n', "a.jsonl:2: every line must be a JSON object"),
-        ("a.jsonl", '{"text": "x"\n', "a.jsonl:1: not valid JSON"),
+        ("a.jsonl", '{"text": "x"\n', "a.jsonl:1:13: not valid JSON"),
     ],
 )
 def test_what_is_damaged_is_told_with_its_position(name: str, text: str, told: str) -> None:

@@ -9,6 +9,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -23,13 +24,17 @@ from tests.unit.models.small import config
 from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.drawing.chart import small_map
 from dikkat.explain.drawing.model_drawing import draw_model
-from dikkat.explain.drawing.outline import outline_of_config
+from dikkat.explain.drawing.outline import Outline, outline_of_config
 from dikkat.explain.page.document import assemble
 from dikkat.explain.plots import plot_points
 from dikkat.explain.report.facts import ScoredSentence
 from dikkat.explain.report.run_page import Followed, Look, report_page, watch_page
 
-OUTLINE = outline_of_config(config(), "model")
+
+@cache
+def outline() -> Outline:
+    # not while collecting: the first tensor of the device "meta" loads PyTorch's compiler
+    return outline_of_config(config(), "model")
 
 
 def cross(text: str) -> AttentionMap:
@@ -53,7 +58,7 @@ def watch(text: str) -> str:
 
 
 def model_drawing(text: str) -> str:
-    return draw_model(replace(OUTLINE, title=text))
+    return draw_model(replace(outline(), title=text))
 
 
 PAGES: dict[str, Callable[[str], str]] = {"attend": attend_page, "report": report, "watch": watch}

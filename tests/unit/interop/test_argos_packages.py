@@ -15,7 +15,7 @@ import pytest
 from tests.unit.interop.ctranslate2_folders import complaint, damaged, foreign_files, refusal, small_run
 from tests.unit.interop.older_ctranslate2 import FORMATS, older_folder
 
-from dikkat.interop.argos_export import package_metadata
+from dikkat.interop.argos_package import package_metadata
 from dikkat.interop.foreign_translator import ForeignTranslator, Languages
 from dikkat.interop.importing import read_foreign
 from dikkat_runtime.cli.main import run as run_command

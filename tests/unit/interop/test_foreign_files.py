@@ -14,7 +14,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from dikkat.interop.argos_export import package_metadata
+from dikkat.interop.argos_package import package_metadata
 from dikkat.interop.ctranslate2.model_file import ModelFile, model_file_bytes, quantized, read_model_file, restored
 from dikkat.interop.ctranslate2.vocabularies import OWN, SUMS, check_checksums, vmap_file, with_checksums
 from dikkat.interop.foreign_translator import Languages

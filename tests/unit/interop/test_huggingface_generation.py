@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dikkat.interop.checkpoint_folder import ForeignSettings
-from dikkat.interop.huggingface_marian import Generation, read_generation
+from dikkat.interop.pairs import Generation, read_generation
 from dikkat_runtime.errors import DataError
 
 USUAL: dict[str, Any] = {

@@ -108,7 +108,7 @@ def test_a_package_does_not_go_over_one_that_came_meanwhile(
         out.write_text("theirs")
         return Checked("weights")
 
-    monkeypatch.setattr("dikkat.interop.argos_export.check_export", checked)
+    monkeypatch.setattr("dikkat.interop.argos_package.check_export", checked)
     assert run_command(["export", str(path), "--to", "argos", "--out", str(out)]) == 73
     assert f"{out}: exists already; give another --out" in capsys.readouterr().err
     assert out.read_text() == "theirs"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.interop.trained_runs import MARIAN_MT, random_run
 
-from dikkat.interop.argos_export import export_argos
+from dikkat.interop.argos_package import export_argos
 from dikkat.interop.ctranslate2.writing import export_ctranslate2
 from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.huggingface_export import export_huggingface

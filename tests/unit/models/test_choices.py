@@ -11,7 +11,7 @@ from tests.unit.models.small import VOCABULARY, config, real_tokens, small_model
 
 from dikkat.config import ModelConfig, build_config
 from dikkat.models.factory import build_model
-from dikkat.nn.learned_positions import BeyondPositionsError
+from dikkat.nn.positions import BeyondPositionsError
 from dikkat.nn.recorder import record_attention
 from dikkat_runtime.errors import UsageError
 

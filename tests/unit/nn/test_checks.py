@@ -11,13 +11,13 @@ import torch
 from tests.unit.nn.forms import FORMS, taking
 from torch import Tensor
 
-from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock
 from dikkat.nn.functional import attention, attention_weights, fused_attention
 from dikkat.nn.linear_time_attention import linear_attention
 from dikkat.nn.masks import key_mask, valid_length_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import attention_positions
+from dikkat.nn.relative import AlibiBias
 from dikkat.nn.scorers import AdditiveAttention, AdditiveScore, BilinearScore
 from dikkat.nn.sliding_window import chunked_attention, sliding_window_attention
 

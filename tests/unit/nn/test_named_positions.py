@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from dikkat.nn.learned_positions import BeyondPositionsError, LearnedPositions, NoPositions
 from dikkat.nn.named_positions import attention_positions, embedding_positions
-from dikkat.nn.positions import SinusoidalPositions, sinusoids
+from dikkat.nn.positions import BeyondPositionsError, LearnedPositions, NoPositions, SinusoidalPositions, sinusoids
 from dikkat.nn.relative import BucketBias
 from dikkat_runtime.errors import DataError
 

@@ -7,9 +7,8 @@ import math
 import pytest
 import torch
 
-from dikkat.nn.alibi import AlibiBias, alibi_slopes
 from dikkat.nn.masks import distances
-from dikkat.nn.relative import BucketBias, RelativeKeys, distance_buckets
+from dikkat.nn.relative import AlibiBias, BucketBias, RelativeKeys, alibi_slopes, distance_buckets
 
 
 def test_alibi_slopes_are_the_printed_ones() -> None:

@@ -13,13 +13,13 @@ from tests.unit.nn.forms import FORMS, Form, taking
 from tests.unit.nn.reference import Array, softmax_over_allowed, to_numpy
 from torch import Tensor
 
-from dikkat.nn.alibi import alibi_slopes
 from dikkat.nn.cache import SelfAttentionCache
 from dikkat.nn.functional import attention, fused_attention
 from dikkat.nn.masks import causal_mask, key_mask, window_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.named_positions import attention_positions
 from dikkat.nn.recorder import record_attention
+from dikkat.nn.relative import alibi_slopes
 from dikkat.nn.scorers import AttentionScorer, DotProductScorer
 
 D, H, K = 8, 2, 4

@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.directory import locked
 from dikkat_runtime.errors import CannotCreateError
+from dikkat_runtime.files import locked_run as locked
 
 HOLD = """
 import pathlib, sys
-from dikkat.run_directory.directory import locked
+from dikkat_runtime.files import locked_run as locked
 with locked(pathlib.Path(sys.argv[1])) as held:
     print(held, flush=True)
     sys.stdin.read()

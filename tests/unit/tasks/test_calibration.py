@@ -16,6 +16,7 @@ from dikkat_runtime.tasks.confidence import (
     Calibration,
     Confidence,
     Judge,
+    Logistic,
     WordConfidence,
     combined,
     flagged,
@@ -24,7 +25,6 @@ from dikkat_runtime.tasks.confidence import (
     words_of,
 )
 from dikkat_runtime.tasks.confidence_fitting import FOLDS, _calibrated
-from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import OutputStyle
 from dikkat_runtime.tasks.translator import Translator

@@ -9,7 +9,7 @@ import sacrebleu
 
 from dikkat.config import RunConfig
 from dikkat.evaluation import Scoring
-from dikkat.tasks.common.verdict import training_facts
+from dikkat.tasks.common.card import training_facts
 from dikkat.tasks.translation.train import card
 from dikkat_runtime.run.metrics import settings_hash
 

@@ -10,11 +10,10 @@ import pytest
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Rewritten
 from dikkat_runtime.tasks.insertion import Incomplete
-from dikkat_runtime.tasks.piece_requests import PieceRequest, PieceResult
 from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.term_placement import Lacking
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import Translation, joined
+from dikkat_runtime.tasks.translations import PieceRequest, PieceResult, Translation, joined
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.glossary import Term
 

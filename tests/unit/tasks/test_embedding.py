@@ -17,7 +17,7 @@ from dikkat.config import EncoderConfig, TokenizerConfig, build_config
 from dikkat.interop.importing import read_foreign, write_run
 from dikkat.models.factory import Factory
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.embedding.encoder import write_vectors
+from dikkat.tasks.embedding import write_vectors
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.classifier import Classifier

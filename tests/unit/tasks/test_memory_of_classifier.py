@@ -32,6 +32,8 @@ def write_texts(path: Path, count: int) -> Path:
     return path
 
 
+# seven seconds: buffers of a few texts are filled and emptied hundreds of times
+@pytest.mark.nightly
 def test_preparation_does_not_hold_the_texts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """1,200 texts of 1,000 bytes take little more than 400.
 

@@ -10,10 +10,10 @@ import pytest
 from tests.unit.training.toy import Recorder
 
 from dikkat.config import RunConfig, build_config, merge
-from dikkat.tasks.common import fitting as speed
-from dikkat.tasks.common.fitting import advised_minutes, needed_updates
+from dikkat.tasks.common import speed_trial as speed
+from dikkat.tasks.common.card import longer_run
+from dikkat.tasks.common.speed_trial import advised_minutes, needed_updates
 from dikkat.tasks.common.train import TimeLimitWatcher, _minutes_needed
-from dikkat.tasks.common.verdict import longer_run
 from dikkat.tasks.language_model import train as language_model_defaults
 from dikkat.tasks.language_model.train import language_model_settings_for
 from dikkat.tasks.translation import defaults as translator_defaults

@@ -12,7 +12,7 @@ import pytest
 from dikkat.config import build_config
 from dikkat.data.corpus import source_profile
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.reading_limits import default_limits
+from dikkat_runtime.tasks.reading import default_limits
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.segmentation import ReadingLimits
 

@@ -15,10 +15,10 @@ from dikkat.data.readers import read_pairs
 from dikkat.tasks.translation import synthetic
 from dikkat.tasks.translation.synthetic import BACKTRANSLATED, DISTILLED, Recipe, write_pairs
 from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, StoppedError, UsageError
+from dikkat_runtime.rows.contract import Values
 from dikkat_runtime.shards.call import Call, plan_shards
 from dikkat_runtime.shards.driver import Result
 from dikkat_runtime.shards.parts import missing_shards
-from dikkat_runtime.shards.rows import Values
 from dikkat_runtime.shards.work import Job
 from dikkat_runtime.shards.writing import write_shard
 

@@ -18,7 +18,7 @@ from dikkat.config import RunConfig, merge
 from dikkat.data.cleaning import CleaningReport
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common import train as training
-from dikkat.tasks.common.fitting import MIN_SECONDS
+from dikkat.tasks.common.speed_trial import MIN_SECONDS
 from dikkat.tasks.common.train import conditions_of, train
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob

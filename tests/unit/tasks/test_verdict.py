@@ -10,7 +10,7 @@ import pytest
 from tests.command_lines import complaint
 
 from dikkat.config import TrainingConfig
-from dikkat.tasks.common.verdict import Ending, is_still_falling, longer_run, problems
+from dikkat.tasks.common.card import Ending, is_still_falling, longer_run, problems
 from dikkat.training.task import Baseline
 
 COPYING = Baseline(14.9, 1.0, "copying the source (chrF 14.90)")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat_runtime.text.elision import Ending, fitted
+from dikkat_runtime.tasks.term_placement import Ending, fitted
 
 
 @pytest.mark.parametrize(

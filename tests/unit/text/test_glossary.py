@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from dikkat_runtime.errors import DataError, MissingInputError
-from dikkat_runtime.text.demanded import Demanded, unmet
+from dikkat_runtime.text.demanded import Demanded, measures, unmet
 from dikkat_runtime.text.glossary import Glossary
-from dikkat_runtime.text.measures import measures
 from dikkat_runtime.text.suffixes import are_suffixes, begins_suffixes
 
 

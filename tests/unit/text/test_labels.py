@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dikkat.config import TokenizerConfig
-from dikkat_runtime.text.labels import bytes_of, whole_characters
-from dikkat_runtime.text.tokenizer import Tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer, bytes_of, whole_characters
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat_runtime.text.quotes import enclosed
+from dikkat_runtime.text.normalizing import enclosed
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dikkat_runtime.text.symbols import symbol_spans
+from dikkat_runtime.text.normalizing import symbol_spans
 
 KNOWN = frozenset(map(chr, range(128))) | set("éü€")
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from dikkat.config import TokenizerConfig
+from dikkat_runtime.tasks.decisive_words import typed_words
 from dikkat_runtime.text.tokenizer import Tokenizer
-from dikkat_runtime.text.typed_words import typed_words
 
 KINDS = ("bpe", "words", "characters", "bytes")
 

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from dikkat_runtime.text.typing_errors import Speller
+from dikkat_runtime.text.normalizing import Speller
 
 WORDS = ["the", "dog", "sleeps", "boat", "beach", "boot", "garden", "Tom", "London", "don't", "while", "white", "it"]
 SPELLER = Speller({word.lower(): word for word in WORDS}, "en")

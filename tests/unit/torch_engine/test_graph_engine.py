@@ -15,7 +15,7 @@ import torch
 from dikkat.config import ModelConfig
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.nn.learned_positions import BeyondPositionsError
+from dikkat.nn.positions import BeyondPositionsError
 from dikkat.tasks.torch_factory import translation_engine
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.graph_engine import GraphEngine

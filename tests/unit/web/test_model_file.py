@@ -22,9 +22,8 @@ from dikkat.explain.page.document import LANGUAGES
 from dikkat.interop.piece_vocabulary import piece_tokenizer
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.run_directory.tensor_files import FINE_STEPS, quantize_rows
-from dikkat.web.assets import core_bytes
 from dikkat.web.core.__main__ import build
-from dikkat.web.module import MODEL_NAME, write_module
+from dikkat.web.module import MODEL_NAME, core_bytes, write_module
 from dikkat.web.opening import example_sentences, open_for_web
 from dikkat.web.page import lesson_names, live_page, read_lesson, seven_bit_text
 from dikkat_runtime.cli.signals import Interrupted

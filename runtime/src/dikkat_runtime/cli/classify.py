@@ -7,11 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from dikkat_runtime.cli.opening import (
-    DeviceOption,
-    EngineOption,
+    ENGINE,
     EngineOptions,
-    PrecisionOption,
-    ThreadsOption,
     open_model,
     print_engine,
     toolkit_module,
@@ -46,10 +43,7 @@ def classify(
         ),
     ] = 0.0,
     batch_size: Annotated[int, Option(min=1, help="Texts classified at once.")] = 64,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
-    threads: ThreadsOption = None,
+    choice: EngineOptions = ENGINE,
 ) -> None:
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 
@@ -63,8 +57,8 @@ def classify(
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
-    choice, lines = EngineOptions(engine, precision, device, threads), InputLines(file)
-    if picture is not None or (words and engine == "torch"):
+    lines = InputLines(file)
+    if picture is not None or (words and choice.engine == "torch"):
         option = "--words" if words else "--picture"
         toolkit_module("decisive_words", option).explain(run, lines, words, picture, option, choice, abstain)
         return lines.finish()

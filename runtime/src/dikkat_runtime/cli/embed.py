@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from dikkat_runtime.cli.opening import (
-    DeviceOption,
-    EngineOption,
+    ENGINE,
     EngineOptions,
-    PrecisionOption,
-    ThreadsOption,
     open_model,
     print_engine,
     toolkit_module,
@@ -41,10 +38,7 @@ def embed(
         Of,
         Option(help="text: what is read; cross: what cross-attention gives each token that a translator writes."),
     ] = "text",
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
-    threads: ThreadsOption = None,
+    choice: EngineOptions = ENGINE,
 ) -> None:
     """Turn each line of FILE or standard input into a vector, in order; that of an empty line is zero.
 
@@ -60,7 +54,6 @@ def embed(
         raise UsageError("--labels is for the neighbours of lines; give --nearest N, without --tokens")
     from dikkat_runtime.tasks.embedder import WINDOW
 
-    choice = EngineOptions(engine, precision, device, threads)
     embedder = open_model("cross_embedder" if of == "cross" else "embedder", run, choice)
     print_engine(embedder.info)
     window = 1 if is_interactive(file) else WINDOW

@@ -28,8 +28,7 @@ from dikkat_runtime.errors import (
     reason_of,
 )
 from dikkat_runtime.hints import command
-from dikkat_runtime.localization import translated
-from dikkat_runtime.text.visible import one_visible_line
+from dikkat_runtime.localization import one_visible_line, translated
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 _NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})

@@ -6,11 +6,8 @@ from pathlib import Path
 from typing import Annotated
 
 from dikkat_runtime.cli.opening import (
-    DeviceOption,
-    EngineOption,
+    ENGINE,
     EngineOptions,
-    PrecisionOption,
-    ThreadsOption,
     open_model,
     print_engine,
 )
@@ -51,10 +48,7 @@ def generate(
     context: Annotated[
         int | None, Option(help="Longest context in tokens; bounds memory, not length; by default, as in training.")
     ] = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
-    threads: ThreadsOption = None,
+    choice: EngineOptions = ENGINE,
 ) -> None:
     """Continue PROMPT, token by token as it comes; the prompt is part of the output."""
     options = GenerationOptions(
@@ -68,7 +62,7 @@ def generate(
         seed=seed,
         context=context,
     )
-    model = open_model("generator", run, EngineOptions(engine, precision, device, threads))
+    model = open_model("generator", run, choice)
     print_engine(model.info)
     start = _standard_input() if prompt is None else prompt
     if unknown := model.unknown(start):

@@ -125,7 +125,7 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
         from dikkat_runtime.cli.failures import explain_failure
         from dikkat_runtime.cli.streams import NoReaderError, flush_output
         from dikkat_runtime.errors import DiskError
-        from dikkat_runtime.text.visible import one_visible_line
+        from dikkat_runtime.localization import one_visible_line
 
         with suppress(DiskError, NoReaderError):
             flush_output(is_leaving=isinstance(error, Interrupted))

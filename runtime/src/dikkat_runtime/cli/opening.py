@@ -12,9 +12,7 @@ from dikkat_runtime.cli.options import Option
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import MAX_BEAMS, Device
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import UsageError, msg
-
-ALL_WORDS_HELP = msg("Ignore the run's shortlist of words.")
+from dikkat_runtime.errors import UsageError
 
 EngineOption = Annotated[
     EngineName, Option(help="Engine to compute with; auto is native where it can run, else torch.")
@@ -35,7 +33,7 @@ LengthPenaltyOption = Annotated[
     Option(help="Larger favours longer output; by default, as the run says (1.6 for one that was trained here)."),
 ]
 NoCorrectionsOption = Annotated[bool, Option(help="Ignore corrections (see dikkat correct).")]
-AllWordsOption = Annotated[bool, Option(help=ALL_WORDS_HELP)]
+AllWordsOption = Annotated[bool, Option(help="Ignore the run's shortlist of words.")]
 
 
 def print_engine(info: EngineInfo) -> None:
@@ -47,21 +45,29 @@ ModelKind = Literal["translator", "classifier", "generator", "embedder", "cross_
 
 
 @dataclass(frozen=True, slots=True)
-class EngineOptions:
-    """Hold what the options of a command say about the engine."""
+class ComputeOptions:
+    """The options by which a command computes; they are among its own."""
 
-    engine: EngineName = "auto"
-    precision: PrecisionName = "auto"
-    device: Device = "cpu"
-    threads: int | None = None
-    all_words: bool = False
+    precision: PrecisionOption = "auto"
+    device: DeviceOption = "cpu"
+    engine: EngineOption = "auto"
 
 
-def open_model(kind: ModelKind, run: Path, choice: EngineOptions) -> Any:
+@dataclass(frozen=True, slots=True)
+class EngineOptions(ComputeOptions):
+    """The options by which a command computes, with the number of threads."""
+
+    threads: ThreadsOption = None
+
+
+COMPUTE, ENGINE = ComputeOptions(), EngineOptions()
+
+
+def open_model(kind: ModelKind, run: Path, choice: EngineOptions, all_words: bool = False) -> Any:
     """Return the object of `dikkat_runtime.tasks` over the model of a run directory. Raises as its `load`."""
     classes = {"translator": "Translator", "classifier": "Classifier", "generator": "Generator", "embedder": "Embedder"}
     own = getattr(import_module(f"dikkat_runtime.tasks.{kind}"), classes.get(kind, "CrossEmbedder"))
-    others = {"all_words": choice.all_words} if kind == "translator" else {}
+    others = {"all_words": all_words} if kind == "translator" else {}
     return own.load(run, choice.precision, choice.device, choice.engine, threads=choice.threads, **others)
 
 

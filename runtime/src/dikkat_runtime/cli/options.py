@@ -4,16 +4,18 @@
 
 An option is called as its parameter, unless `Option` names it; one without a default must be given. A parameter that
 is annotated with neither is an option if it has a default, else an argument; with `TYPED`, it gets the names of the
-parameters that were typed.
+parameters that were typed. The fields of a data class are options of a command that takes one.
 """
 
 import argparse
+import dataclasses
 import inspect
 import re
 import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import is_dataclass
 from enum import Enum
 from types import NoneType
 from typing import Any, Literal, NoReturn, get_args, get_origin
@@ -161,16 +163,25 @@ class Command:
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
         self.name, self.function = name, function
         self.parameters: list[Parameter] = []
+        self._groups: dict[str, type[Any]] = {}
         self._of_typed = ""
+        self._declare(function)
+
+    def _declare(self, function: Callable[..., Any]) -> None:
+        """Add the parameters of a function, and those of a data class in the place of the parameter that takes it."""
         for own_name, parameter in inspect.signature(function, eval_str=True).parameters.items():
             declared = getattr(parameter.annotation, "__metadata__", [None])[-1]
             if declared == TYPED:
                 self._of_typed = own_name
                 continue
+            if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
+                self._groups[own_name] = parameter.annotation
+                self._declare(parameter.annotation)
+                continue
             annotation = parameter.annotation if declared is None else parameter.annotation.__origin__
             if declared is None:
                 declared = Argument() if parameter.default is inspect.Parameter.empty else Option()
-            self.parameters.append(Parameter(own_name, annotation, declared, parameter.default, name))
+            self.parameters.append(Parameter(own_name, annotation, declared, parameter.default, self.name))
 
     def call(self, words: Sequence[str]) -> int:
         """Run the command with these words and return its exit code. Raises `UsageError` for wrong ones."""
@@ -193,8 +204,10 @@ class Command:
                     raise usage_error(msg("Missing option '{name}'", parameter.shown_name), self.name)
                 raise usage_error(msg("Missing argument '{name}'", parameter.shown_name), self.name)
         defaults = {parameter.name: parameter.default for parameter in self.parameters}
-        of_typed = {self._of_typed: frozenset(typed)} if self._of_typed else {}
-        return {**defaults, **typed, **of_typed}
+        values = {**defaults, **typed, **({self._of_typed: frozenset(typed)} if self._of_typed else {})}
+        for name, group in self._groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in dataclasses.fields(group)})
+        return values
 
     def _typed_options(self, words: Sequence[str]) -> tuple[dict[str, Any], list[str]]:
         parser = argparse.ArgumentParser(

@@ -6,119 +6,53 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from types import NoneType
+from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
-from dikkat_runtime.cli.opening import ALL_WORDS_HELP
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError, msg
-from dikkat_runtime.server.settings import Limits, ServeSettings
+from dikkat_runtime.localization import say
+from dikkat_runtime.server.settings import WHO, Limits, ServeSettings, Setting
 from dikkat_runtime.text.toml_file import read_toml
-from dikkat_runtime.text.visible import say
-
-# The options of `serve`: one table for the command line, its help and the file of settings.
-
-
-Kind = Callable[[Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """One setting: `--NAME` on the command line, NAME in a file."""
+class Known:
+    """A field of `ServeSettings`, or of `Limits` where `is_limit`, that an option or a line of a file sets."""
 
-    name: str
     field: str
-    """Field of `ServeSettings`, or of `Limits` where `is_limit`."""
-    kind: Kind
+    setting: Setting
+    kind: Callable[[Any], Any]
     """Type of the value; bool for a switch."""
-    help: str
-    group: str
-    metavar: str = ""
-    choices: tuple[str, ...] | None = None
+    default: Any
+    choices: tuple[str, ...] = ()
     many: bool = False
     is_limit: bool = False
 
-    @property
-    def default(self) -> Any:
-        """The value where no option and no file sets it."""
-        owner = Limits if self.is_limit else ServeSettings
-        return next(owner_field.default for owner_field in fields(owner) if owner_field.name == self.field)
+    @classmethod
+    def all_of(cls, owner: type[Any]) -> "Iterator[Known]":
+        """Yield those of a class."""
+        hints = get_type_hints(owner, include_extras=True)
+        for known in fields(owner):
+            kind, *metadata = get_args(hints[known.name]) or (None,)
+            if not metadata or not isinstance(metadata[0], Setting):
+                continue
+            choices = get_args(kind) if get_origin(kind) is Literal else ()
+            members = [member for member in get_args(kind) if member not in (NoneType, ...)] or [kind]
+            many = get_origin(kind) is tuple
+            value = str if choices else members[0]
+            yield cls(known.name, metadata[0], value, known.default, choices, many, owner is Limits)
 
 
-_PRECISIONS: tuple[str, ...] = get_args(PrecisionName)
-_WHERE, _WHO, _HOW = "where", msg("who may ask"), msg("how to compute")
-_ONE, _ALL = msg("what one request may ask for"), msg("what all together may ask for")
-
-
-def _limit(name: str, field: str, kind: Kind, text: str, group: str = _ONE) -> Setting:
-    return Setting(name, field, kind, text, group, {int: "N", float: "SECONDS"}[kind], is_limit=True)  # type: ignore[index]
-
-
-OPTIONS = (
-    Setting("host", "host", str, "Address to listen on; by default, only this computer can connect.", _WHERE),
-    Setting("port", "port", int, "Port to listen on; 0 is any free port.", _WHERE),
-    Setting("log-requests", "log_requests", bool, "Log one line per request, without its text.", _WHERE),
-    Setting("keys", "keys", Path, "File of API keys; requests without one of them are refused.", _WHO),
-    Setting("open", "is_open", bool, "Answer anyone who can reach --host, without a key.", _WHO),
-    Setting("corrections", "takes_corrections", bool, "Keep and use the better translations that clients send.", _WHO),
-    Setting("allow-host", "allowed_hosts", str, "Another host name of the server.", _WHO, "NAME", many=True),
-    Setting("memory", "memories", Path, "Translation memory (.tmx, .tsv), named as its file.", _HOW, many=True),
-    Setting(
-        "allow-origin",
-        "allowed_origins",
-        str,
-        "Allow web pages of this origin (CORS); * allows all.",
-        _WHO,
-        "URL",
-        many=True,
-    ),
-    Setting(
-        "precision",
-        "precision",
-        str,
-        "int8 is faster; auto decides by what training measured.",
-        _HOW,
-        choices=_PRECISIONS,
-    ),
-    Setting(
-        "beam", "beam_size", int, "Beam size: hypotheses that are followed side by side; 1 is greedy search.", _HOW, "N"
-    ),
-    Setting("all-words", "all_words", bool, ALL_WORDS_HELP, _HOW),
-    Setting("threads", "threads", int, "Threads to compute with; by default, one per processor.", _HOW, "N"),
-    _limit("batch-tokens", "batch_tokens", int, "Source tokens in a batch; 1 is one text at a time.", _HOW),
-    _limit("max-body", "body_bytes", int, "Bytes of a request."),
-    _limit("max-upload", "upload_bytes", int, "Bytes of a request with a file."),
-    _limit("max-texts", "texts", int, "Texts of a request."),
-    _limit("max-characters", "characters", int, "Characters of all its texts."),
-    _limit("max-text-characters", "text_characters", int, "Characters of one text."),
-    _limit("max-alternatives", "alternatives", int, "Other translations of a text."),
-    _limit("max-new-tokens", "new_tokens", int, "Tokens that a language model writes."),
-    _limit("max-terms", "glossary_entries", int, "Terms of a glossary."),
-    _limit("head-timeout", "head_seconds", float, "For the first lines of a request; then the connection is closed."),
-    _limit("body-timeout", "body_seconds", float, "For the rest of it; then it is answered 408."),
-    _limit("request-timeout", "request_seconds", float, "For its answer; then it is answered 503."),
-    _limit("max-wait", "wait_seconds", float, "Estimated wait from which on it is answered 429.", _ALL),
-    _limit("interactive-segments", "interactive_segments", int, "Segments beyond which a request is bulk.", _ALL),
-    _limit("ageing", "ageing_seconds", float, "After which bulk requests no longer wait for later ones.", _ALL),
-    _limit("max-connections", "connections", int, "Connections; further ones are closed.", _ALL),
-    _limit("reading-timeout", "reading_seconds", float, "Of a processor, to read a file; more for each 2 MB."),
-    _limit("reading-memory", "reading_bytes", int, "Bytes of memory to read a file."),
-    _limit("workers", "workers", int, "Processes that read files, and as many for texts with tags.", _ALL),
-    _limit("max-memory", "memory_bytes", int, "Bytes of large requests; then they are answered 429.", _ALL),
-    _limit("max-unkeyed", "unkeyed_bytes", int, "Bytes of those among them whose key is not read yet.", _ALL),
-    _limit("max-documents", "documents", int, "Files of each key held, translated or not.", _ALL),
-    _limit("keep-documents", "document_seconds", float, "For which a translated file can be fetched.", _ALL),
-    _limit("max-glossaries", "glossaries", int, "Glossaries of each key.", _ALL),
-    Setting("drain", "drain_seconds", float, "For the last answers after SIGTERM.", _ALL, "SECONDS"),
-)
-_BY_NAME = {option.name: option for option in OPTIONS}
+OPTIONS = sorted((*Known.all_of(ServeSettings), *Known.all_of(Limits)), key=lambda known: known.setting.name == "drain")
+_BY_NAME = {option.setting.name: option for option in OPTIONS}
 
 
 def signature() -> inspect.Signature:
     """Return the parameters of the command: every option in its group, with its default in the help."""
     runs = Argument("DIR", help="Run directories, each as DIR or NAME=DIR.")
     config = Option(help="TOML file of these settings by their names, and runs = [DIR, …].")
-    new_key = Option(help="Make a key, add it to --keys, print it, and end.", group=_WHO)
+    new_key = Option(help="Make a key, add it to --keys, print it, and end.", group=WHO)
     return inspect.Signature(
         [
             _parameter("runs", list[str] | None, runs),
@@ -129,14 +63,14 @@ def signature() -> inspect.Signature:
     )
 
 
-def _parameter_of(option: Setting) -> inspect.Parameter:
+def _parameter_of(option: Known) -> inspect.Parameter:
     shown = option.kind is not bool and not option.many and option.default is not None
-    text = msg("{help} [{default}]", msg(option.help), _shown(option.default)) if shown else option.help
+    text = msg("{help} [{default}]", msg(option.setting.help), _shown(option.default)) if shown else option.setting.help
     kind: Any = Literal[option.choices] if option.choices else option.kind
     return _parameter(
-        option.name.replace("-", "_"),
+        option.setting.name.replace("-", "_"),
         (list[kind] if option.many else kind) | None,
-        Option(f"--{option.name}", help=text, group=option.group, metavar=option.metavar),
+        Option(f"--{option.setting.name}", help=text, group=option.setting.group, metavar=option.setting.metavar),
     )
 
 
@@ -158,9 +92,9 @@ def read_settings(options: Mapping[str, Any]) -> ServeSettings:
     chosen = dict(_file_values(options["config"])) if options["config"] else {}
     runs = tuple(options["runs"] or ()) or tuple(chosen.pop("runs", ()))
     for option in OPTIONS:
-        value = options[option.name.replace("-", "_")]
+        value = options[option.setting.name.replace("-", "_")]
         if value is not None:
-            chosen[option.name] = value
+            chosen[option.setting.name] = value
     chosen.pop("runs", None)
     settings, limits = dict[str, Any](), dict[str, Any]()
     for name, value in chosen.items():
@@ -170,8 +104,8 @@ def read_settings(options: Mapping[str, Any]) -> ServeSettings:
     return ServeSettings(runs=runs, limits=Limits(**limits), **settings)
 
 
-def _check(option: Setting, value: Any) -> None:
-    if option.is_limit or option.name in ("threads", "drain"):
+def _check(option: Known, value: Any) -> None:
+    if option.is_limit or option.setting.name in ("threads", "drain"):
         least = 1 if option.kind is int else 0
         if not (value >= 1 if option.kind is int else 0 < value <= 86_400):
             what = (
@@ -179,7 +113,7 @@ def _check(option: Setting, value: Any) -> None:
                 if option.kind is int
                 else msg("above 0 and at most 86400 seconds")
             )
-            raise UsageError("--{name} must be {expected}, not {value:g}", option.name, what, value)
+            raise UsageError("--{name} must be {expected}, not {value:g}", option.setting.name, what, value)
 
 
 def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
@@ -197,7 +131,7 @@ def _file_values(path: Path) -> Iterator[tuple[str, Any]]:
         yield name, _typed(option, value, path)
 
 
-def _typed(option: Setting, value: Any, path: Path) -> Any:
+def _typed(option: Known, value: Any, path: Path) -> Any:
     values = value if option.many else [value]
     types: dict[object, Any] = {bool: bool, int: int, float: (int, float)}
     wanted = types.get(option.kind, str)
@@ -210,12 +144,14 @@ def _typed(option: Setting, value: Any, path: Path) -> Any:
             " or ".join(option.choices) if option.choices else kinds.get(option.kind, msg("a text in quotation marks"))
         )
         raise DataError("{path}: {name} must be {expected}").fill(
-            path, option.name, msg("a list, each item {expected}", what) if option.many else what
+            path, option.setting.name, msg("a list, each item {expected}", what) if option.many else what
         )
     try:
         typed = [option.kind(item) for item in values]
     except OverflowError:
-        raise DataError("{path}: {name} must be a number that can be computed with", path, option.name) from None
+        raise DataError(
+            "{path}: {name} must be a number that can be computed with", path, option.setting.name
+        ) from None
     return typed if option.many else typed[0]
 
 

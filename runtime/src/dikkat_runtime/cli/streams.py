@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from dikkat_runtime.errors import DikkatError, DiskError, MissingInputError, msg
+from dikkat_runtime.localization import visible
 from dikkat_runtime.text.text_files import decode_lines, read_lines
-from dikkat_runtime.text.visible import visible
 
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer, WriteableBuffer

@@ -10,15 +10,12 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar
 
 from dikkat_runtime.cli.opening import (
+    ENGINE,
     AllWordsOption,
     BeamOption,
-    DeviceOption,
-    EngineOption,
     EngineOptions,
     LengthPenaltyOption,
     NoCorrectionsOption,
-    PrecisionOption,
-    ThreadsOption,
     open_model,
     print_engine,
 )
@@ -96,10 +93,7 @@ def translate(
     abstain: _Abstain = None,
     review: _Review = None,
     batch_size: _BatchSize = None,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
-    threads: ThreadsOption = None,
+    choice: EngineOptions = ENGINE,
 ) -> None:
     """Translate FILE or standard input, in order and in constant memory; a line without words comes back as it is.
 
@@ -131,8 +125,7 @@ def _translate(options: Any) -> None:
     style.check(options.n_best, is_document=options.out is not None)
     decoding = decoding_options(options)
     all_words = options.all_words or decoding.needs_all_words
-    choice = EngineOptions(options.engine, options.precision, options.device, options.threads, all_words)
-    translator = open_model("translator", options.run, choice)
+    translator = open_model("translator", options.run, options.choice, all_words)
     print_engine(translator.info)
     if options.no_corrections:
         translator.corrections = None

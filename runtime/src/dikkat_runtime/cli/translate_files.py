@@ -1,22 +1,22 @@
 """`dikkat translate-files`: many files in, as many files out, by many workers."""
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any
 
 from dikkat_runtime.cli.opening import (
+    COMPUTE,
     AllWordsOption,
     BeamOption,
-    DeviceOption,
-    EngineOption,
+    ComputeOptions,
     LengthPenaltyOption,
     NoCorrectionsOption,
-    PrecisionOption,
 )
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import terminal
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.shards.rows import FormatName
+from dikkat_runtime.rows.contract import FormatName
 
 _BEAM = BeamOptions()
 _Column = Annotated[str, Option(help="Column with the text: a name, or a number from 1 without a header.")]
@@ -49,9 +49,7 @@ def translate_files(
     shard: _Shard = None,
     force: Annotated[bool, Option("--force", help="Make again what was made with other options.")] = False,
     estimate: Annotated[bool, Option("--estimate", help="Only estimate how long it would take.")] = False,
-    precision: PrecisionOption = "auto",
-    device: DeviceOption = "cpu",
-    engine: EngineOption = "auto",
+    choice: ComputeOptions = COMPUTE,
 ) -> None:
     """Translate, classify or embed the rows of many files, as the kind of the run says.
 
@@ -60,15 +58,17 @@ def translate_files(
     _work(**locals())
 
 
-def _work(*, run: Path, embed: bool, no_corrections: bool, shard: str | None, **options: Any) -> None:
+def _work(
+    *, run: Path, embed: bool, no_corrections: bool, shard: str | None, choice: ComputeOptions, **options: Any
+) -> None:
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
     from dikkat_runtime.shards.work import Job, task_of
 
     task = task_of(str(read_config(run)["task"]), embed=embed)
-    names = ("precision", "engine", "device", "beam", "length_penalty", "all_words", "format", "column")
-    of_job = {name: options.pop(name) for name in (*names, "output_column")}
-    job = Job(run=run, task=task, corrections=not no_corrections, **of_job)
+    names = ("beam", "length_penalty", "all_words", "format", "column", "output_column")
+    of_job = {name: options.pop(name) for name in names}
+    job = Job(run=run, task=task, corrections=not no_corrections, **asdict(choice), **of_job)
     result = run_call(job, Call(part=shard, **options), terminal())
     for line in result.lines():
         print(line, file=sys.stderr)

@@ -1,14 +1,25 @@
 """Decode a file of text in any charset, and encode it back to the same bytes."""
 
 import codecs
+import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from dikkat_runtime.documents.segments import Content, Edit, OverlapError, Segment, edits_of, splice
+from dikkat_runtime.documents.segments import (
+    Content,
+    Edit,
+    Options,
+    OverlapError,
+    Segment,
+    edits_of,
+    replacement,
+    splice,
+)
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.text_files import require_charset
 
 _MARKS = (
@@ -156,3 +167,18 @@ class TextDocument:
                 "{where}: a text is nested in another text, which no such file needs; separate them", where
             ) from None
         return self.file.encode(text, self.errors)
+
+
+_LINE = re.compile(r"\S[^\r\n]*")
+
+
+def read_text(data: bytes, name: str, options: Options) -> TextDocument:
+    """Read the lines of a file that hold words."""
+    file = DecodedFile.decode(data, name, language=options.source_language)
+    segments = []
+    for match in _LINE.finditer(file.text):
+        text = match[0].rstrip()
+        if has_words(text):
+            edits = replacement(match.start(), match.start() + len(text), (text,), str)
+            segments.append(Segment((text,), edits, file.line(match.start())))
+    return TextDocument(file, segments, markup=False)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
-from dikkat_runtime.documents.words import Span
+from dikkat_runtime.documents.alignment import Span
 
 _LINE = re.compile(r"([^\n]*?)(\r?\n|\Z)")
 _CONTAINER = re.compile(

@@ -9,8 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from dikkat_runtime.documents.messages import message_content, message_text
-from dikkat_runtime.documents.plural_rules import PluralRule
+from dikkat_runtime.documents.messages import PluralRule, message_content, message_text
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.documents.placement import Mark
 from dikkat_runtime.documents.segments import Content, Item, Tag
-from dikkat_runtime.documents.words import Span
 
 WORD = "\ue000"
 """The character in a text that stands for a tag of the kind `word`."""

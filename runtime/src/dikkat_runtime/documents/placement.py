@@ -12,9 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.documents.alignment import Alignment, Weights
+from dikkat_runtime.documents.alignment import Alignment, Span, Weights
 from dikkat_runtime.documents.segments import Content, Item, Tag
-from dikkat_runtime.documents.words import Span
 
 Edge = Literal["none", "start", "end"]
 _WIDE = 1 << 12

@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.icu import icu_segments
-from dikkat_runtime.documents.messages import message_content, message_text
-from dikkat_runtime.documents.plural_rules import PluralRule
+from dikkat_runtime.documents.messages import PluralRule, message_content, message_text
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
 from dikkat_runtime.errors import DataError, msg
 

@@ -94,7 +94,6 @@ class Document(Protocol):
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Return the file with one translation for each segment."""
-        ...
 
 
 class OverlapError(Exception):

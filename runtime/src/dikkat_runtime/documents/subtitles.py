@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 
+from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.html import escaper, unescaped
 from dikkat_runtime.documents.markup_ends import nested_pairs
@@ -28,7 +29,6 @@ from dikkat_runtime.documents.segments import (
     render,
     replacement,
 )
-from dikkat_runtime.documents.words import Span
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 

@@ -5,14 +5,15 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
+from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, render
-from dikkat_runtime.documents.words import Span
 from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.rows.dialect import Dialect, find_dialect, first_lines, require_columns
+from dikkat_runtime.rows.line_rows import json_object
 from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.placeholders import has_words
 
-_DELIMITERS = ",;\t|"
 _KNOWN_SOURCES, _KNOWN_TARGETS = ("source", "src", "text"), ("target", "tgt", "translation")
 _JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,:{}\[\]"]+|[{}\[\],:]')
 ADDED = "translation"
@@ -23,27 +24,26 @@ DONE = msg("rows that are translated already")
 def read_table(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the rows of a table. Raises `UsageError` for a column that is missing, `DataError` for broken quotation."""
     file = DecodedFile.decode(data, name, language=options.source_language)
-    delimiter = "\t" if name.lower().endswith(".tsv") else _delimiter(file.text)
-    is_quoted = not name.lower().endswith(".tsv")
-    rows = list(_rows(file, delimiter, is_quoted))
+    dialect = find_dialect(first_lines(line.removesuffix("\r") for line in file.text.split("\n")), name)
+    rows = list(_rows(file, dialect))
     if not rows:
         return TextDocument(file, [])
     head = [_value(file.text[slice(*cell)]).strip() for cell in rows[0]]
     source, is_head = _column(name, head, options.source_column, _KNOWN_SOURCES, 0)
     target, target_in_head = _column(name, head, options.target_column, _KNOWN_TARGETS, len(head))
-    first = 1 if is_head or target_in_head else 0
-    added = _cell_edits(file, rows[0], target, delimiter, is_quoted)((ADDED,)) if first and target >= len(head) else ()
+    first = 1 if is_head or target_in_head or dialect.header else 0
+    added = _cell_edits(file, rows[0], target, dialect)((ADDED,)) if first and target >= len(head) else ()
     remarks: Counter[str] = Counter()
     segments = []
     also = list(added)
     for row in rows[first:]:
+        where = f"{name}:{file.line(row[0][0])}"
+        require_columns([file.text[slice(*cell)] for cell in row], dialect, where)
         if source >= len(row):
-            raise DataError("{name}:{line}: {count} columns, but column {column} is asked for").fill(
-                name, file.line(row[0][0]), len(row), source + 1
-            )
+            raise DataError("{where}: {count} columns, but column {column} is asked for", where, len(row), source + 1)
         text = file.text[slice(*row[source])]
-        text = _value(text) if is_quoted else text
-        edits = _cell_edits(file, row, target, delimiter, is_quoted)
+        text = _value(text) if dialect.is_quoted else text
+        edits = _cell_edits(file, row, target, dialect)
         if target != source and target < len(row) and _value(file.text[slice(*row[target])]).strip():
             remarks[DONE] += 1
         elif has_words(text):
@@ -53,21 +53,10 @@ def read_table(data: bytes, name: str, options: Options) -> TextDocument:
     return TextDocument(file, segments, remarks, also)
 
 
-def _delimiter(text: str) -> str:
-    """Return the separator of the columns in the first line."""
-    # every other part is in quotation marks
-    first = "".join(text.split("\n", 1)[0].split('"')[::2])
-    return (
-        max(_DELIMITERS, key=lambda delimiter: first.count(delimiter))
-        if any(delimiter in first for delimiter in _DELIMITERS)
-        else ","
-    )
-
-
-def _rows(file: DecodedFile, delimiter: str, is_quoted: bool) -> Iterable[list[Span]]:
+def _rows(file: DecodedFile, dialect: Dialect) -> Iterable[list[Span]]:
     """Return the cells of each row, with their quotation marks."""
-    quoted = r'"(?:[^"]|"")*"' if is_quoted else r"(?!)"
-    cell = re.compile(rf"({quoted}|[^{re.escape(delimiter)}\r\n]*)({re.escape(delimiter)}|\r?\n|\Z)")
+    quoted, mark = r'"(?:[^"]|"")*"' if dialect.is_quoted else r"(?!)", re.escape(dialect.delimiter)
+    cell = re.compile(rf"({quoted}|[^{mark}\r\n]*)({mark}|\r?\n|\Z)")
     position, row = 0, list[Span]()
     while position < len(file.text) or row:
         match = cell.match(file.text, position)
@@ -75,7 +64,7 @@ def _rows(file: DecodedFile, delimiter: str, is_quoted: bool) -> Iterable[list[S
             raise DataError("{name}:{line}: a quotation mark without its partner", file.name, file.line(position))
         row.append(match.span(1))
         position = match.end()
-        if match[2] != delimiter:
+        if match[2] != dialect.delimiter:
             if row != [match.span(1)] or match[1]:
                 yield row
             row = []
@@ -105,21 +94,21 @@ def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[
 
 
 def _cell_edits(
-    file: DecodedFile, row: Sequence[Span], index: int, delimiter: str, is_quoted: bool
+    file: DecodedFile, row: Sequence[Span], index: int, dialect: Dialect
 ) -> Callable[[Content], Iterable[Edit]]:
     before = file.text[slice(*row[index])] if index < len(row) else ""
 
     def edits(translation: Content) -> Iterable[Edit]:
         text = render(translation, str)
-        if not is_quoted:
+        if not dialect.is_quoted:
             text = re.sub(r"[\t\r\n]", " ", text)
-        elif _is_quoted(before) or (re.search(rf'^"|[\r\n{re.escape(delimiter)}]', text) and '"' not in before):
+        elif _is_quoted(before) or (re.search(rf'^"|[\r\n{re.escape(dialect.delimiter)}]', text) and '"' not in before):
             text = '"' + text.replace('"', '""') + '"'
         if index < len(row):
             yield Edit(*row[index], text)
         else:
             end = row[-1][1]
-            yield Edit(end, end, delimiter * (index + 1 - len(row)) + text)
+            yield Edit(end, end, dialect.delimiter * (index + 1 - len(row)) + text)
 
     return edits
 
@@ -178,12 +167,7 @@ def _key(spans: dict[str, Span], wanted: str | None, known: Sequence[str], where
 
 def _members(line: str, where: str) -> dict[str, Span]:
     """Return for each key of an object the span of its value."""
-    try:
-        value = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise DataError("{path}: not valid JSON ({error})", where, error) from None
-    if not isinstance(value, dict):
-        raise DataError("{where}: every line must be a JSON object", where)
+    json_object(line, where)
     tokens = list(_JSON_VALUE.finditer(line))
     members: dict[str, Span] = {}
     depth, number = 0, 0

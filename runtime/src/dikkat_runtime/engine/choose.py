@@ -30,27 +30,21 @@ class EngineFactory(Protocol):
 
     def open_engine(self, request: EngineRequest, choice: EngineChoice) -> Any:
         """Return the engine with the weights of a run. Raises as the `load` of its kind."""
-        ...
 
     def open_encoder(self, request: EngineRequest) -> tuple[Any, Any]:
         """Return the engine and the `TextReading` of an imported sentence encoder."""
-        ...
 
     def open_module(self, request: EngineRequest, engine: Any) -> Any:
         """Return the module that a torch `engine` computes with, or a new one with the weights of the run."""
-        ...
 
     def config_of(self, request: EngineRequest) -> Any:
         """Return the settings of a run as the `RunConfig` of dikkat."""
-        ...
 
     def contexts(self, engine: Any) -> Any:
         """Return the `Contexts` of a translator's torch engine."""
-        ...
 
     def attention_maps(self, translator: Any, text: str, translation: str | None) -> list[Any]:
         """Return the attention maps of a translator that reads `text` and writes `translation`."""
-        ...
 
 
 @cache

@@ -28,52 +28,41 @@ class Constraint(Protocol):
     @property
     def start(self) -> State:
         """The state of an output without tokens."""
-        ...
 
     def after(self, state: State, token: int) -> State:
         """Return the state after one more token, which is never the end mark."""
-        ...
 
     def allowed(self, state: State) -> Tokens | None:
         """Return the only tokens that may follow, or None where all may."""
-        ...
 
     def banned(self, state: State) -> Tokens:
         """Return the tokens that must not follow."""
-        ...
 
     def wanted(self, state: State) -> Sequence[int]:
         """Return the tokens that bring the output nearer to what is missing."""
-        ...
 
     def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
         """Return the log-probability that a wanted token belongs here, given that it has to be written somewhere.
 
         `scores` (V,) are the model's log-probabilities, `attention` (S,) is its attention while it writes the token.
         """
-        ...
 
     def progress(self, state: State) -> int:
         """Return how much is written already; hypotheses are ranked among those with the same number."""
-        ...
 
     def missing(self, state: State) -> int:
         """Return about how many tokens are missing; the output may end at 0."""
-        ...
 
     def is_settled(self, state: State) -> bool:
         """Return whether nothing is missing or ruled out any more, whatever comes next."""
-        ...
 
     @property
     def reads_attention(self) -> bool:
         """True if the constraint reads the attention of the model."""
-        ...
 
     @property
     def extra_rows(self) -> int:
         """The number of hypotheses that the search should follow beyond those of a search without the constraint."""
-        ...
 
 
 @dataclass(frozen=True)

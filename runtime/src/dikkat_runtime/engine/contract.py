@@ -20,37 +20,29 @@ class Steps(Protocol):
     @property
     def length(self) -> int:
         """The number of tokens that every row was fed so far."""
-        ...
 
     @property
     def limit(self) -> int | None:
         """The most tokens that a row can be fed; None where there is no limit."""
-        ...
 
     @property
     def forced(self) -> int:
         """The number of tokens that every target begins with, which are fed before and counted nowhere else."""
-        ...
 
     def step(self, tokens: Sequence[int]) -> Array:
         """Return logits (R, V) of the token that follows `tokens`, one for each row."""
-        ...
 
     def attention(self) -> Array:
         """Return the attention of the last step over the source, (R, S): the mean of the heads of the last layer."""
-        ...
 
     def states(self) -> Array:
         """The states (R, D) that the last logits were made of."""
-        ...
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
         """Continue with as many rows as `parents`; each continues that row, for its source in `owners`."""
-        ...
 
     def rewind(self, length: int) -> None:
         """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
-        ...
 
     def finish(
         self, sentences: Sequence[Sentence], penalties: Array, n_best: int, early_stop_rank: int
@@ -60,15 +52,12 @@ class Steps(Protocol):
         Returns the `n_best` hypotheses of each; None where nothing is known but single steps. `penalties` are the
         divisors for every length, `early_stop_rank` the rank of `DecodingOptions`.
         """
-        ...
 
     def top(self, values: Array, k: int) -> tuple[Array, Array]:
         """Return the `k` largest of each row (N, M) and their indices, the lowest index first among equals."""
-        ...
 
     def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
         """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
-        ...
 
 
 __all__ = ["EMPTY", "Engine", "EngineInfo", "EngineName", "Hypothesis", "Memory"]
@@ -114,11 +103,9 @@ class Engine(Protocol):
     @property
     def info(self) -> EngineInfo:
         """The engine that computes, with its precision, threads and instruction set."""
-        ...
 
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
         """Encode sources (ids without an end mark, none empty) with `threads` threads, by default the engine's."""
-        ...
 
     def search(
         self,
@@ -136,11 +123,9 @@ class Engine(Protocol):
         `constraints`, one a source, beam search and greedy decoding write only what meets them; sampling has none.
         With `neighbours`, one a source, search holds tokens that followed like states for likelier.
         """
-        ...
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> Steps:
         """Single steps over sources that are read, with so many rows for each; greedy decoding has one."""
-        ...
 
 
 # The contract of an engine for classifiers, language models and sentence encoders.
@@ -155,20 +140,16 @@ class TextEngine(Protocol):
     @property
     def info(self) -> EngineInfo:
         """The engine that computes, with its precision, threads and instruction set."""
-        ...
 
     @property
     def width(self) -> int:
         """D, the entries of a vector."""
-        ...
 
     def hidden(self, rows: Rows) -> Memory:
         """Return the state of every id, before any output layer; the states at padding are undefined."""
-        ...
 
     def pool(self, memory: Memory) -> Array:
         """Return one vector (B, D) a text from the states at its real positions."""
-        ...
 
 
 class ClassifyingEngine(TextEngine, Protocol):
@@ -179,7 +160,6 @@ class ClassifyingEngine(TextEngine, Protocol):
 
         Ids where `shown` (B, S), if given, is False are hidden from all others; of each row the first is shown.
         """
-        ...
 
 
 class Writer(Protocol):
@@ -187,11 +167,9 @@ class Writer(Protocol):
 
     def step(self) -> list[int]:
         """Return one more token for every text."""
-        ...
 
     def keep(self, rows: Sequence[int]) -> None:
         """Continue only the texts at these indices."""
-        ...
 
 
 class WritingEngine(TextEngine, Protocol):
@@ -202,7 +180,6 @@ class WritingEngine(TextEngine, Protocol):
 
         The first id of a window is only read.
         """
-        ...
 
     def write(
         self,
@@ -219,4 +196,3 @@ class WritingEngine(TextEngine, Protocol):
         newer half read anew from position 0 on. `forbidden` ids are never written. With the seed, the number of a text
         in `numbers`, by default 0 for each, decides what is drawn for it, not its neighbours.
         """
-        ...

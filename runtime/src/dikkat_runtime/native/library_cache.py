@@ -13,7 +13,6 @@ import platform
 import shutil
 import stat
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, astuple, dataclass
@@ -22,6 +21,7 @@ from pathlib import Path
 
 import dikkat_runtime.notices as notices
 from dikkat_runtime.errors import msg, reason_of
+from dikkat_runtime.files import take_lock
 from dikkat_runtime.native.cpu import processor_flags, processor_kind
 
 # The C sources of the kernels, the options of the compiler, and the digest that names a library.
@@ -67,7 +67,6 @@ def source_digest(level: str) -> str:
 
 BYTES_TO_COMPILE = 16 << 20
 """Bytes that a folder must have free: the library, its objects and the compiler's temporary files take a third."""
-SECONDS_BETWEEN_LOOKS = 0.1
 
 
 class BusyError(Exception):
@@ -205,27 +204,15 @@ def locked(folder: Path, seconds: float) -> Iterator[None]:
 
     Leftovers of processes that died while compiling are removed.
     """
-    import fcntl  # not there on Windows, which does not get here: it has no compiler of the name
-
-    deadline, is_reported = time.monotonic() + seconds, False
     with (folder / "lock").open("w") as file:
-        while True:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if not is_reported:
-                    notices.note("waiting for another process that compiles the native kernels")
-                is_reported = True
-                if time.monotonic() > deadline:
-                    raise BusyError from None
-                time.sleep(SECONDS_BETWEEN_LOOKS)
-            except OSError:
-                # some file systems have no locks: then two processes may do the same work
-                yield
-                return
-            else:
-                break
-        for left in folder.glob(f"{BUILDING}*"):
+        is_held = take_lock(file.fileno())
+        if is_held is False:
+            notices.note("waiting for another process that compiles the native kernels")
+            is_held = take_lock(file.fileno(), seconds)
+        if is_held is False:
+            raise BusyError
+        # without locks two processes may do the same work, each beside the leftovers of the other
+        for left in folder.glob(f"{BUILDING}*") if is_held else ():
             shutil.rmtree(left, ignore_errors=True)
         yield
 

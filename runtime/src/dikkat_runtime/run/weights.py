@@ -3,6 +3,7 @@
 import hashlib
 import json
 import math
+import mmap
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -117,8 +118,8 @@ def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
         ) from None
 
 
-def _content(path: Path) -> bytes:
-    """Return the content of a file that is as long as its header says, compared before more than that is read."""
+def _content(path: Path) -> mmap.mmap:
+    """Map a file that is as long as its header says into memory: what an engine copies is not held twice."""
     with open(open_regular(path, MAX_FILE_SIZE), "rb") as file:
         size = os.fstat(file.fileno()).st_size
         length = int.from_bytes(file.read(8), "little")
@@ -132,11 +133,10 @@ def _content(path: Path) -> bytes:
         )
         if size != end:
             raise ValueError(f"it has {size:,} bytes, but its header tells of {end:,}")
-        file.seek(0)
-        return file.read()
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
-def _parse(content: bytes, kinds: Sequence[str]) -> tuple[dict[str, Array], dict[str, Any]]:
+def _parse(content: mmap.mmap, kinds: Sequence[str]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Return arrays and notes of a safetensors file: 8 bytes of length, a JSON header, then the values."""
     length = int.from_bytes(content[:8], "little")
     if not 2 <= length <= min(MAX_HEADER_SIZE, len(content) - 8):

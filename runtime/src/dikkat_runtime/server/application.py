@@ -4,6 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 from starlette.applications import Starlette
@@ -13,56 +15,53 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from dikkat_runtime.server.api import (
-    deepl,
-    files,
-    google,
-    huggingface,
-    libretranslate,
-    openai,
-    page,
-    page_documents,
-    probes,
-    tei,
-)
-from dikkat_runtime.server.api.schemas import fields
+from dikkat_runtime.server import api
 from dikkat_runtime.server.call import Call, Services
-from dikkat_runtime.server.dialects import (
-    DEEPL,
-    GOOGLE,
-    HUGGING_FACE,
-    LIBRETRANSLATE,
-    OPENAI,
-    OWN,
-    TEI,
-    Dialect,
-    json_response,
-)
+from dikkat_runtime.server.dialects import OWN, dialect_of, json_response
 from dikkat_runtime.server.endpoint import Endpoint, serve
 from dikkat_runtime.server.openapi import describe
 from dikkat_runtime.server.request_error import Kind, RequestError
+from dikkat_runtime.server.schemas import TEXT, fields, required
+
+_PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
+
+
+async def health(call: Call) -> Response:
+    """Answer that the server is alive."""
+    return json_response({"status": "ok"})
+
+
+async def ready(call: Call) -> Response:
+    """Answer whether the server takes requests; it does not while it finishes the last ones."""
+    if call.services.is_draining:
+        raise RequestError("unavailable", "the server is about to end")
+    return json_response({"status": "ready"})
+
+
+async def metrics(call: Call) -> Response:
+    """Return all counters."""
+    own = call.services.metrics
+    own.waiting.set(call.services.engine.queue.segments)
+    return Response(own.page(), headers={"content-type": _PROMETHEUS})
+
+
+_STATUS = required(status=TEXT)
+_GET = ("GET",)
+
+_PROBES = [
+    Endpoint(_GET, "/health", health, OWN, "Tell that the server is alive.", _STATUS, needs_key=False),
+    Endpoint(_GET, "/ready", ready, OWN, "Tell whether requests are taken.", _STATUS, needs_key=False),
+    Endpoint(_GET, "/metrics", metrics, OWN, "Show counters.", TEXT, media_type=_PROMETHEUS),
+]
+"""The routes of probes."""
+
 
 ENDPOINTS = [
     endpoint
-    for api in (libretranslate, deepl, files, google, openai, tei, huggingface, page, page_documents, probes)
-    for endpoint in api.ENDPOINTS
-]
+    for module in sorted(module.name for module in iter_modules(api.__path__))
+    for endpoint in import_module(f"{api.__name__}.{module}").ENDPOINTS
+] + _PROBES
 """Every route but that of the OpenAPI description."""
-_DIALECTS: list[tuple[str, Dialect]] = [
-    ("/v2/", DEEPL),
-    ("/language/", GOOGLE),
-    ("/v1/", OPENAI),
-    ("/models/", HUGGING_FACE),
-    ("/predict", TEI),
-    ("/embed", TEI),
-    ("/info", TEI),
-    ("/translate", LIBRETRANSLATE),
-    ("/download_file", LIBRETRANSLATE),
-    ("/detect", LIBRETRANSLATE),
-    ("/languages", LIBRETRANSLATE),
-    ("/frontend", LIBRETRANSLATE),
-    ("/suggest", LIBRETRANSLATE),
-]
 _ROUTE_PROBLEMS: dict[int, tuple[Kind, str]] = {
     404: ("not_found", "there is nothing at this address"),
     405: ("method", "this address does not answer to this method"),
@@ -73,11 +72,6 @@ _POLICY = (b"content-security-policy", b"default-src 'none'")
 _READERS = 32
 """Threads that read documents and marked-up texts, and mostly wait for the engine."""
 Answer = Callable[[Request], Awaitable[Response]]
-
-
-def dialect_of(path: str) -> Dialect:
-    """Return the interface that an address belongs to."""
-    return next((dialect for start, dialect in _DIALECTS if path.startswith(start)), OWN)
 
 
 class Application:

@@ -20,6 +20,8 @@ class Dialect:
 
     name: str
     shape: Shape
+    beginnings: tuple[str, ...]
+    """How its addresses begin."""
     statuses: Mapping[Kind, int] = field(default_factory=dict)
     """HTTP statuses that differ from the usual ones."""
     schema: Mapping[str, Any] = field(default_factory=dict)
@@ -123,12 +125,19 @@ _DETAIL = {"type": "object", "required": ["message"], "properties": {"message": 
 LIBRETRANSLATE = Dialect(
     "LibreTranslate",
     _libretranslate,
+    ("/translate", "/download_file", "/detect", "/languages", "/frontend", "/suggest"),
     {"unauthorized": 403, "too_large": 400, "unsupported": 403, "unprocessable": 400},
     _strings("error"),
 )
-DEEPL = Dialect("DeepL", _deepl, {"unauthorized": 403}, _strings("message"))
-GOOGLE = Dialect("Google", _google, {"unauthorized": 403}, _inside(_DETAIL))
-OPENAI = Dialect("OpenAI", _openai, {}, _inside(_strings("message", "type", nullable=("param", "code"))))
-TEI = Dialect("TEI", _tei, {"unsupported": 422}, _strings("error", "error_type"))
-HUGGING_FACE = Dialect("Hugging Face", _error, {}, _strings("error"))
-OWN = Dialect("dikkat", _error, {}, _strings("error"))
+DEEPL = Dialect("DeepL", _deepl, ("/v2/",), {"unauthorized": 403}, _strings("message"))
+GOOGLE = Dialect("Google", _google, ("/language/",), {"unauthorized": 403}, _inside(_DETAIL))
+OPENAI = Dialect("OpenAI", _openai, ("/v1/",), {}, _inside(_strings("message", "type", nullable=("param", "code"))))
+TEI = Dialect("TEI", _tei, ("/predict", "/embed", "/info"), {"unsupported": 422}, _strings("error", "error_type"))
+HUGGING_FACE = Dialect("Hugging Face", _error, ("/models/",), {}, _strings("error"))
+OWN = Dialect("dikkat", _error, (), {}, _strings("error"))
+
+
+def dialect_of(path: str) -> Dialect:
+    """Return the interface that an address belongs to."""
+    others = (LIBRETRANSLATE, DEEPL, GOOGLE, OPENAI, TEI, HUGGING_FACE)
+    return next((dialect for dialect in others if path.startswith(dialect.beginnings)), OWN)

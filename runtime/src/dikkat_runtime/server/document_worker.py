@@ -18,11 +18,11 @@ from typing import BinaryIO
 
 import numpy as np
 
+from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.fragments import Structure
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.documents.translation import Align
-from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.errors import DataError, DikkatError, came_of_memory
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.process_signals import end_with_parent

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.localization import say
 from dikkat_runtime.server.bodies import read_body, read_query
 from dikkat_runtime.server.budget import PIECE, Share
 from dikkat_runtime.server.call import Call, Services, end_of_server
@@ -19,7 +20,6 @@ from dikkat_runtime.server.dialects import Dialect
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.keys import Key
 from dikkat_runtime.server.request_error import ClientGone, Kind, RequestError
-from dikkat_runtime.text.visible import say
 
 Handler = Callable[[Call], Awaitable[Response]]
 Schema = Mapping[str, Any]

@@ -12,8 +12,8 @@ from dikkat_runtime.documents.decoded_file import TextDocument
 from dikkat_runtime.documents.fragments import html_fragment, xml_fragment
 from dikkat_runtime.documents.segments import Content, Item, Tag
 from dikkat_runtime.documents.translation import Align, ContentTranslator
-from dikkat_runtime.server.api.schemas import TEXT, fields, list_of
 from dikkat_runtime.server.fields import TextOptions
+from dikkat_runtime.server.schemas import TEXT, list_of, required
 from dikkat_runtime.server.segments import pieces
 from dikkat_runtime.text.glossary import Term
 from dikkat_runtime.text.sentences import split_sentences
@@ -27,11 +27,9 @@ class WaitedEngine(Protocol):
     @property
     def align(self) -> Align | None:
         """The alignment of words, None where the model gives no attention."""
-        ...
 
     def translate(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the translations of each sentence, the best one first."""
-        ...
 
 
 def translate_marked_up(
@@ -91,7 +89,7 @@ def _sentences(text: str, language: str, cuts: bool) -> list[str]:
 _START = 8
 """Characters by which a segment is looked up."""
 _TAG = re.compile(r"<[^<>]*>")
-UNPLACED = list_of(fields(("source", "targets"), source=TEXT, targets=list_of(TEXT)))
+UNPLACED = list_of(required(source=TEXT, targets=list_of(TEXT)))
 """The schema of `shown_terms`."""
 
 

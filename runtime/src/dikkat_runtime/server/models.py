@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
+from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.memories import read_memory
-from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
@@ -106,10 +106,21 @@ def texts_of(translation: Translation) -> list[str]:
 
 
 @dataclass(frozen=True, slots=True)
-class Translate:
-    """A task that translates segments."""
+class ModelTask:
+    """A task of one model."""
 
     model: ServedModel
+
+    @property
+    def rate_key(self) -> Hashable:
+        """Equal for tasks that take about as long."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class Translate(ModelTask):
+    """A task that translates segments."""
+
     options: BeamOptions
     glossary: Glossary | None = None
     memory: str | None = None
@@ -138,10 +149,9 @@ class Translate:
 
 
 @dataclass(frozen=True, slots=True)
-class Complete:
+class Complete(ModelTask):
     """A task that completes translations which somebody types."""
 
-    model: ServedModel
     options: BeamOptions
     glossary: Glossary | None = None
 
@@ -156,16 +166,8 @@ class Complete:
         return list(self.model.model.translate(sources, self.options, prefixes=prefixes, glossary=self.glossary))
 
 
-@dataclass(frozen=True, slots=True)
-class Classify:
+class Classify(ModelTask):
     """A task that classifies texts."""
-
-    model: ServedModel
-
-    @property
-    def rate_key(self) -> Hashable:
-        """Equal for tasks that take about as long."""
-        return self
 
     def run(self, texts: Sequence[str]) -> list[Classification]:
         """Return one classification for each text."""
@@ -173,16 +175,8 @@ class Classify:
         return classifications
 
 
-@dataclass(frozen=True, slots=True)
-class Decide:
+class Decide(ModelTask):
     """A task that finds the words that decided the labels of texts."""
-
-    model: ServedModel
-
-    @property
-    def rate_key(self) -> Hashable:
-        """Equal for tasks that take about as long."""
-        return self
 
     def run(self, texts: Sequence[str]) -> list[list[DecisiveWords]]:
         """Return the words that decided each label of each text; nothing for a text without words."""
@@ -191,48 +185,24 @@ class Decide:
         return [[] if empty else decisive_words(self.model.model, text) for text, empty in rows]
 
 
-@dataclass(frozen=True, slots=True)
-class Embed:
+class Embed(ModelTask):
     """A task that computes vectors of texts."""
-
-    model: ServedModel
-
-    @property
-    def rate_key(self) -> Hashable:
-        """Equal for tasks that take about as long."""
-        return self
 
     def run(self, texts: Sequence[str]) -> list[Any]:
         """Return one vector (D,) for each text."""
         return [np.asarray(vector, np.float32) for vector in self.model.embedder().stream(texts)]
 
 
-@dataclass(frozen=True, slots=True)
-class Attend:
+class Attend(ModelTask):
     """A task that computes the cross-attention of given translations."""
-
-    model: ServedModel
-
-    @property
-    def rate_key(self) -> Hashable:
-        """Equal for tasks that take about as long."""
-        return self
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
         """Return the cross-attention of each source and its translation."""
         return [self.model.aligner().attend(source, target) for source, target in pairs]
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateConfidence:
+class EstimateConfidence(ModelTask):
     """A task that estimates the confidence in translations."""
-
-    model: ServedModel
-
-    @property
-    def rate_key(self) -> Hashable:
-        """Equal for tasks that take about as long."""
-        return self
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[Confidence]:
         """Return the confidence in the translation of each source."""
@@ -241,16 +211,8 @@ class EstimateConfidence:
         return self.model.judge(sources, targets)
 
 
-@dataclass(frozen=True, slots=True)
-class AlignWords:
+class AlignWords(ModelTask):
     """A task that aligns the words of sentences with those of their translations."""
-
-    model: ServedModel
-
-    @property
-    def rate_key(self) -> Hashable:
-        """Equal for tasks that take about as long."""
-        return self
 
     def run(self, pairs: Sequence[tuple[str, str]]) -> list[Array]:
         """Return weights (T, S) of the words of each translation over those of its source."""

@@ -16,12 +16,12 @@ from functools import partial
 import uvicorn
 
 from dikkat_runtime.errors import UsageError, msg, reason_of
+from dikkat_runtime.localization import say
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
 from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.connections import ConnectionBounds, bounded_protocol
 from dikkat_runtime.server.settings import ServeSettings
-from dikkat_runtime.text.visible import say
 
 _GRACE_SECONDS = 0.3
 """Seconds between refusing new requests and closing the port: waiting connections are answered."""

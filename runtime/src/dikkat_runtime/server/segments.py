@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ParamSpec, TypeVar
 
+from dikkat_runtime.text.normalizing import enclosed
 from dikkat_runtime.text.placeholders import has_words
-from dikkat_runtime.text.quotes import enclosed
 from dikkat_runtime.text.sentences import cut_at_sentences
 
 P = ParamSpec("P")

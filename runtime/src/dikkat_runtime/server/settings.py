@@ -2,63 +2,90 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 
 READING_BYTES = 2_000_000
 """Bytes of a file after which it may take longer to read."""
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
+_WHERE, WHO, _HOW = "where", msg("who may ask"), msg("how to compute")
+_ONE, _ALL = msg("what one request may ask for"), msg("what all together may ask for")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """How a field is set: `--NAME` on the command line, NAME in a file, and what it is for."""
+
+    name: str
+    help: str
+    group: str
+    """The heading of the option in the help."""
+    metavar: str = ""
+
+
+def _count(name: str, text: str, group: str = _ONE) -> Setting:
+    return Setting(name, text, group, "N")
+
+
+def _seconds(name: str, text: str, group: str = _ONE) -> Setting:
+    return Setting(name, text, group, "SECONDS")
+
+
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one request, and of all waiting ones together."""
+    """The limits of one request, and of all waiting ones together; "all" are those of one owner where keys are used."""
 
-    body_bytes: int = 2_000_000
-    upload_bytes: int = 20_000_000
-    texts: int = 2048
-    """Texts in one request."""
-    characters: int = 200_000
-    """Characters of all texts of one request."""
-    text_characters: int = 50_000
-    """Characters of one text."""
-    alternatives: int = 10
-    new_tokens: int = 4096
-    """Tokens that a language model writes for one request."""
-    body_seconds: float = 20.0
-    """Time for a client to send its request."""
-    wait_seconds: float = 10.0
-    """Estimated time in the queue above which a request is turned away."""
-    request_seconds: float = 120.0
-    """Time that a request may take, unless it names a shorter one."""
-    connections: int = 2000
-    memory_bytes: int = 256_000_000
-    """Bytes of all requests and files that are read or answered; small requests do not count."""
-    unkeyed_bytes: int = 32_000_000
-    """Bytes among them of requests whose key is not known yet."""
-    batch_tokens: int = 4096
-    """Source tokens that are computed together, padding included."""
-    interactive_segments: int = 8
-    """A request of more segments is bulk, which is taken after the others."""
-    ageing_seconds: float = 1.0
-    """Time after which waiting bulk counts as interactive."""
-    head_seconds: float = 10.0
-    """Time for the lines before a body."""
-    glossaries: int = 100
-    """Glossaries of one owner."""
-    glossary_entries: int = 10_000
-    """Terms of one glossary."""
-    documents: int = 16
-    """Files of one owner that are kept, translated or not."""
-    document_seconds: float = 3600.0
-    """Time during which a translated file can be fetched."""
-    workers: int = 2
-    """Processes that read documents, and as many that read texts with tags."""
-    reading_seconds: float = 20.0
-    """Processor time to read and write a file, and as much again for each `READING_BYTES` of it."""
-    reading_bytes: int = 512_000_000
-    """Memory to read and write a file."""
+    batch_tokens: Annotated[int, _count("batch-tokens", "Source tokens in a batch; 1 is one text at a time.", _HOW)] = (
+        4096
+    )
+    """Padding included."""
+    body_bytes: Annotated[int, _count("max-body", "Bytes of a request.")] = 2_000_000
+    upload_bytes: Annotated[int, _count("max-upload", "Bytes of a request with a file.")] = 20_000_000
+    texts: Annotated[int, _count("max-texts", "Texts of a request.")] = 2048
+    characters: Annotated[int, _count("max-characters", "Characters of all its texts.")] = 200_000
+    text_characters: Annotated[int, _count("max-text-characters", "Characters of one text.")] = 50_000
+    alternatives: Annotated[int, _count("max-alternatives", "Other translations of a text.")] = 10
+    new_tokens: Annotated[int, _count("max-new-tokens", "Tokens that a language model writes.")] = 4096
+    glossary_entries: Annotated[int, _count("max-terms", "Terms of a glossary.")] = 10_000
+    head_seconds: Annotated[
+        float, _seconds("head-timeout", "For the first lines of a request; then the connection is closed.")
+    ] = 10.0
+    body_seconds: Annotated[float, _seconds("body-timeout", "For the rest of it; then it is answered 408.")] = 20.0
+    request_seconds: Annotated[float, _seconds("request-timeout", "For its answer; then it is answered 503.")] = 120.0
+    """A request may name a shorter time."""
+    reading_seconds: Annotated[
+        float, _seconds("reading-timeout", "Of a processor, to read a file; more for each 2 MB.")
+    ] = 20.0
+    """As much again for each `READING_BYTES` of it."""
+    reading_bytes: Annotated[int, _count("reading-memory", "Bytes of memory to read a file.")] = 512_000_000
+    wait_seconds: Annotated[float, _seconds("max-wait", "Estimated wait from which on it is answered 429.", _ALL)] = (
+        10.0
+    )
+    interactive_segments: Annotated[
+        int, _count("interactive-segments", "Segments beyond which a request is bulk.", _ALL)
+    ] = 8
+    """Bulk is taken after the others."""
+    ageing_seconds: Annotated[
+        float, _seconds("ageing", "After which bulk requests no longer wait for later ones.", _ALL)
+    ] = 1.0
+    connections: Annotated[int, _count("max-connections", "Connections; further ones are closed.", _ALL)] = 2000
+    workers: Annotated[int, _count("workers", "Processes that read files, and as many for texts with tags.", _ALL)] = 2
+    memory_bytes: Annotated[int, _count("max-memory", "Bytes of large requests; then they are answered 429.", _ALL)] = (
+        256_000_000
+    )
+    """Of requests and files that are read or answered; small requests do not count."""
+    unkeyed_bytes: Annotated[
+        int, _count("max-unkeyed", "Bytes of those among them whose key is not read yet.", _ALL)
+    ] = 32_000_000
+    documents: Annotated[int, _count("max-documents", "Files of each key held, translated or not.", _ALL)] = 16
+    document_seconds: Annotated[
+        float, _seconds("keep-documents", "For which a translated file can be fetched.", _ALL)
+    ] = 3600.0
+    glossaries: Annotated[int, _count("max-glossaries", "Glossaries of each key.", _ALL)] = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,25 +94,41 @@ class ServeSettings:
 
     runs: tuple[str, ...]
     """Run directories, each as DIR or NAME=DIR."""
-    host: str = "127.0.0.1"
-    port: int = 5000
-    keys: Path | None = None
-    """File of hashed API keys."""
-    is_open: bool = False
-    """Answer anybody who reaches the port."""
-    allowed_hosts: tuple[str, ...] = ()
-    allowed_origins: tuple[str, ...] = ()
-    precision: PrecisionName = "auto"
-    all_words: bool = False
-    """True if the shortlist of words of a translator is left aside."""
-    threads: int | None = None
-    beam_size: int = 5
-    drain_seconds: float = 30.0
-    log_requests: bool = False
-    memories: tuple[Path, ...] = ()
-    """Translation memories for the translators of their languages."""
-    takes_corrections: bool = False
-    """True if callers may replace translations of a model by their own."""
+    host: Annotated[
+        str, Setting("host", "Address to listen on; by default, only this computer can connect.", _WHERE)
+    ] = "127.0.0.1"
+    port: Annotated[int, Setting("port", "Port to listen on; 0 is any free port.", _WHERE)] = 5000
+    log_requests: Annotated[bool, Setting("log-requests", "Log one line per request, without its text.", _WHERE)] = (
+        False
+    )
+    keys: Annotated[
+        Path | None, Setting("keys", "File of API keys; requests without one of them are refused.", WHO)
+    ] = None
+    """The keys are hashed in it."""
+    is_open: Annotated[bool, Setting("open", "Answer anyone who can reach --host, without a key.", WHO)] = False
+    takes_corrections: Annotated[
+        bool, Setting("corrections", "Keep and use the better translations that clients send.", WHO)
+    ] = False
+    allowed_hosts: Annotated[
+        tuple[str, ...], Setting("allow-host", "Another host name of the server.", WHO, "NAME")
+    ] = ()
+    allowed_origins: Annotated[
+        tuple[str, ...], Setting("allow-origin", "Allow web pages of this origin (CORS); * allows all.", WHO, "URL")
+    ] = ()
+    memories: Annotated[
+        tuple[Path, ...], Setting("memory", "Translation memory (.tmx, .tsv), named as its file.", _HOW)
+    ] = ()
+    precision: Annotated[
+        PrecisionName, Setting("precision", "int8 is faster; auto decides by what training measured.", _HOW)
+    ] = "auto"
+    beam_size: Annotated[
+        int, _count("beam", "Beam size: hypotheses that are followed side by side; 1 is greedy search.", _HOW)
+    ] = 5
+    all_words: Annotated[bool, Setting("all-words", "Ignore the run's shortlist of words.", _HOW)] = False
+    threads: Annotated[
+        int | None, _count("threads", "Threads to compute with; by default, one per processor.", _HOW)
+    ] = None
+    drain_seconds: Annotated[float, _seconds("drain", "For the last answers after SIGTERM.", _ALL)] = 30.0
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

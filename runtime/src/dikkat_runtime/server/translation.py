@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.translation import Align
-from dikkat_runtime.documents.words import word_spans
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.document_worker import MAX_MAP_SIZE

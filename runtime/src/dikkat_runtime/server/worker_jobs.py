@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field
 
 import numpy as np
 
+from dikkat_runtime.localization import say
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.frames import Fields
@@ -13,7 +14,6 @@ from dikkat_runtime.server.models import AlignWords, ServedModel, Translate, tex
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import READING_BYTES, Limits
 from dikkat_runtime.server.workers import Turns, Worker, WorkerEnded
-from dikkat_runtime.text.visible import say
 
 _GROWTH = 8
 """Times that a translated file may be as large as a request may be."""

@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 
 from dikkat_runtime.errors import msg, reason_of
+from dikkat_runtime.localization import say
 from dikkat_runtime.server.frames import HEAD, Fields, frame
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.shards.processes import search_path
-from dikkat_runtime.text.visible import say
 
 _MODULE = "dikkat_runtime.server.document_worker"
 NICENESS = 10

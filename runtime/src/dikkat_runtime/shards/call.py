@@ -8,11 +8,11 @@ from typing import IO, Any
 
 from dikkat_runtime.errors import MissingInputError, UsageError, joined, msg, plural, unreadable
 from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.rows.contract import FORMAT_NAMES, KNOWN, FormatName, format_of
+from dikkat_runtime.rows.locks import locked
 from dikkat_runtime.shards.driver import Driver, Result, fingerprint_of
-from dikkat_runtime.shards.locking import locked
 from dikkat_runtime.shards.parts import describe, missing_shards, remaining_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
-from dikkat_runtime.shards.rows import FORMAT_NAMES, KNOWN, FormatName, format_of
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Job, share_out
 

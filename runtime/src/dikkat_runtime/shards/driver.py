@@ -19,6 +19,7 @@ from dikkat_runtime.errors import (
     msg,
     plural,
 )
+from dikkat_runtime.localization import visible
 from dikkat_runtime.process_signals import signals_held
 from dikkat_runtime.shards.parts import joined as joined_parts
 from dikkat_runtime.shards.parts import remove_half_written
@@ -26,7 +27,6 @@ from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.shards.work import Job, Work, model_fingerprint, share_out
 from dikkat_runtime.shards.worker import Reply
-from dikkat_runtime.text.visible import visible
 
 # Print the progress of all workers on standard error: one moving line on a terminal, plain lines elsewhere.
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.shards.rows import Column, Values
+from dikkat_runtime.rows.contract import Column, Values
 from dikkat_runtime.shards.work import Job, model_fingerprint
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.corrections import FixedCorrections

@@ -14,9 +14,9 @@ import numpy as np
 
 from dikkat_runtime.errors import DataError, DikkatError, StoppedError, UsageError, msg
 from dikkat_runtime.files import TEMPORARY_PREFIX, make_folder, write_atomically, write_errors
+from dikkat_runtime.rows.contract import Values
+from dikkat_runtime.rows.packed_files import open_shard, reading_errors
 from dikkat_runtime.shards.models import RowModel
-from dikkat_runtime.shards.packed_files import open_shard, reading_errors
-from dikkat_runtime.shards.rows import Values
 from dikkat_runtime.shards.shard import (
     Shard,
     changed_while_read,

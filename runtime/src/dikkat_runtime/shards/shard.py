@@ -11,8 +11,8 @@ from typing import IO, Any
 
 from dikkat_runtime.errors import DataError, MissingInputError, StoppedError, unreadable
 from dikkat_runtime.files import read_regular
-from dikkat_runtime.shards.packed_files import reading_errors
-from dikkat_runtime.shards.rows import Format
+from dikkat_runtime.rows.contract import Format
+from dikkat_runtime.rows.packed_files import reading_errors
 from dikkat_runtime.strict_json import parse_json
 
 MAX_RECORD_SIZE = 1 << 20

@@ -14,9 +14,9 @@ from dikkat_runtime.engine.precision import RECORD, PrecisionName
 from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.errors import unreadable
 from dikkat_runtime.files import TEMPORARY_PREFIX
+from dikkat_runtime.rows.contract import FormatName
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, WORD_TABLE
 from dikkat_runtime.run.weights import read_checksum
-from dikkat_runtime.shards.rows import FormatName
 from dikkat_runtime.shards.shard import Shard
 from dikkat_runtime.tasks.corrections import FILE_NAME
 

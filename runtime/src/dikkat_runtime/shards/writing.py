@@ -8,13 +8,13 @@ from contextlib import suppress
 from typing import IO, Any
 
 from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors, write_new
-from dikkat_runtime.shards.line_rows import JsonLines, LineReader, PlainText, RecordFormat
+from dikkat_runtime.rows.contract import Failure, RowReader, Values
+from dikkat_runtime.rows.line_rows import JsonLines, LineReader, PlainText, RecordFormat
+from dikkat_runtime.rows.packed_files import open_shard, reading_errors
+from dikkat_runtime.rows.parquet_rows import ParquetReader
+from dikkat_runtime.rows.table_rows import Table
 from dikkat_runtime.shards.models import RowModel
-from dikkat_runtime.shards.packed_files import open_shard, reading_errors
-from dikkat_runtime.shards.parquet_rows import ParquetReader
-from dikkat_runtime.shards.rows import Failure, RowReader, Values
 from dikkat_runtime.shards.shard import Shard, digest_of, record_bytes, unchanged
-from dikkat_runtime.shards.table_rows import Table
 from dikkat_runtime.shards.work import Job
 
 SAMPLE_ROWS = 512
@@ -36,7 +36,7 @@ def open_rows(raw: IO[bytes], shard: Shard, job: Job, model: RowModel) -> RowRea
     elif name == "jsonl":
         records = JsonLines(path, job.column, model.columns)
     else:
-        records = Table(path, job.column, model.columns, is_quoted=name == "csv")
+        records = Table(path, job.column, model.columns)
     return LineReader(raw, path, shard.format.packing, records)
 
 

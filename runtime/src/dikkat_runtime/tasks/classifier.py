@@ -77,6 +77,24 @@ NOTHING = Classification("", math.nan, {})
 """The answer to a text without words."""
 
 
+def kept_ids(tokenizer: AnyTokenizer, ids: Sequence[int], most: int, beginning: float) -> list[int]:
+    """Return `ids`, or of more than `most` the first up to the share `beginning`, then the last.
+
+    The special tokens of an imported model count among them.
+    """
+    most -= tokenizer.frame_size if isinstance(tokenizer, ForeignTokenizer) else 0
+    if len(ids) <= most:
+        return list(ids)
+    first = round(most * beginning)
+    return [*ids[:first], *ids[len(ids) - (most - first) :]]
+
+
+def read_ids(tokenizer: AnyTokenizer, ids: Sequence[int], most: int, beginning: float) -> list[int]:
+    """Return the ids that a classifier reads: `kept_ids` after a begin mark, or between those of an imported model."""
+    kept = kept_ids(tokenizer, ids, most, beginning)
+    return tokenizer.framed(kept) if isinstance(tokenizer, ForeignTokenizer) else [BOS_ID, *kept]
+
+
 class Classifier(OpenedModel):
     """A trained classifier with its classes and tokenizer."""
 
@@ -167,18 +185,12 @@ class Classifier(OpenedModel):
         return self.tokenizer.encode_batch([text.strip() for text in texts], self.language)
 
     def read(self, ids: Sequence[int]) -> list[int]:
-        """Return the ids that the model reads: those of `kept` after a begin mark, or between an imported model's."""
-        kept = self.kept(ids)
-        return self.tokenizer.framed(kept) if isinstance(self.tokenizer, ForeignTokenizer) else [BOS_ID, *kept]
+        """Return the ids that the model reads of a text; see `read_ids`."""
+        return read_ids(self.tokenizer, ids, self.max_tokens, self.beginning)
 
-    def kept(self, ids: Sequence[int]) -> Sequence[int]:
+    def kept(self, ids: Sequence[int]) -> list[int]:
         """Return `ids`, or of more than are read the beginning and the end."""
-        tokenizer = self.tokenizer
-        most = self.max_tokens - (tokenizer.frame_size if isinstance(tokenizer, ForeignTokenizer) else 0)
-        if len(ids) <= most:
-            return ids
-        first = round(most * self.beginning)
-        return [*ids[:first], *ids[len(ids) - (most - first) :]]
+        return kept_ids(self.tokenizer, ids, self.max_tokens, self.beginning)
 
     def table_logits(self, texts: Sequence[str]) -> Array:
         """Return the logits (B, C) of the word table, in float64; 0 where there is none."""

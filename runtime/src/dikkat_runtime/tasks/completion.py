@@ -11,10 +11,9 @@ from dikkat_runtime.engine.stepwise import ResumableSearch
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.piece_translation import Decode
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import Translation, translations_of
+from dikkat_runtime.tasks.translations import PieceRequest, Translation, translations_of
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.tokenizer import Tokenizer
 

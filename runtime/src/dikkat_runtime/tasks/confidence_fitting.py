@@ -16,8 +16,15 @@ from numpy.typing import NDArray
 
 from dikkat_runtime.errors import MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.run.manifest import checked
-from dikkat_runtime.tasks.confidence import Calibration, PairScorer, sentence_features, word_features, words_of
-from dikkat_runtime.tasks.logistic import Logistic, Matrix
+from dikkat_runtime.tasks.confidence import (
+    Calibration,
+    Logistic,
+    Matrix,
+    PairScorer,
+    sentence_features,
+    word_features,
+    words_of,
+)
 
 ORDERS = range(1, 7)
 BETA = 2.0

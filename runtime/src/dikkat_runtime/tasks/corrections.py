@@ -1,14 +1,12 @@
 """Keep translations that a person has corrected next to a run, and return them when the same source comes again."""
 
 import json
-import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from dikkat_runtime.errors import CannotCreateError, DataError, UsageError, unreadable
-from dikkat_runtime.files import read_regular, take_lock, write_atomically, write_errors
+from dikkat_runtime.errors import DataError, UsageError, unreadable
+from dikkat_runtime.files import locked_run, read_regular, write_atomically
 from dikkat_runtime.strict_json import parse_json
 
 FILE_NAME = "corrections.json"
@@ -76,7 +74,7 @@ class Corrections(KnownTranslations):
         for name, text in (("source", source), ("target", target)):
             if not _is_line(text):
                 raise UsageError("the {name} of a correction must be one line of text, not {text}", name, repr(text))
-        with _locked(self._run):
+        with locked_run(self._run, _PATIENCE):
             texts = dict(self._current())
             before = texts.pop(_key(source), None)
             texts[_key(source)] = (source.strip(), target.strip())
@@ -85,7 +83,7 @@ class Corrections(KnownTranslations):
 
     def remove(self, source: str) -> None:
         """Forget the correction of a source. Raises `UsageError` where there is none."""
-        with _locked(self._run):
+        with locked_run(self._run, _PATIENCE):
             texts = dict(self._current())
             if texts.pop(_key(source), None) is None:
                 raise UsageError('{path}: has no correction of "{source}"', self._path, source)
@@ -134,19 +132,3 @@ def _is_line(text: object) -> bool:
 def _key(source: str) -> str:
     """Return a text in canonical white space and letter composition."""
     return " ".join(unicodedata.normalize("NFC", source).split())
-
-
-@contextmanager
-def _locked(run: Path) -> Iterator[None]:
-    """Lock the run against other processes that correct it. Raises `CannotCreateError` where one holds it too long."""
-    if os.name == "nt":  # Windows cannot open a folder
-        yield
-        return
-    with write_errors(run):
-        descriptor = os.open(run, os.O_RDONLY)
-    try:
-        if not take_lock(descriptor, _PATIENCE):
-            raise CannotCreateError("{run}: another process is writing this run; try again later", run)
-        yield
-    finally:
-        os.close(descriptor)

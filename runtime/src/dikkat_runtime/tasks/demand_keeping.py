@@ -22,9 +22,8 @@ from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
 from dikkat_runtime.tasks.compiled import token_positions
 from dikkat_runtime.tasks.confidence import words_of
 from dikkat_runtime.tasks.insertion import Incomplete, MissingWord
-from dikkat_runtime.tasks.piece_requests import PieceRequest
 from dikkat_runtime.tasks.term_placement import CLEAR, Lacking
-from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.tasks.translations import PieceRequest, Translation
 from dikkat_runtime.text.demanded import Demanded, held_spans, unmet
 from dikkat_runtime.text.tokenizer import Tokenizer
 

@@ -8,7 +8,6 @@ from itertools import islice, repeat
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, renamed, respelled
-from dikkat_runtime.tasks.piece_requests import PieceRequest, PieceResult
 from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
 from dikkat_runtime.tasks.surrogates import (
@@ -21,10 +20,9 @@ from dikkat_runtime.tasks.surrogates import (
     with_outer_symbols,
 )
 from dikkat_runtime.tasks.translation_notes import Event, TranslationNotes
-from dikkat_runtime.tasks.translations import Translation, copied, joined, prefixed
-from dikkat_runtime.text.demanded import Demanded
+from dikkat_runtime.tasks.translations import PieceRequest, PieceResult, Translation, copied, joined, prefixed
+from dikkat_runtime.text.demanded import Demanded, measures
 from dikkat_runtime.text.glossary import Glossary
-from dikkat_runtime.text.measures import measures
 from dikkat_runtime.text.normalizing import has_hidden_direction
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.segmentation import Piece, Segmenter, Segments

@@ -59,7 +59,7 @@ class NearIndex:
         numbers = np.flatnonzero((shared > 0) & (2 * shared >= MIN_SIMILARITY * (len(words) + self._lengths)))
         similarity = 2 * shared[numbers] / (len(words) + self._lengths[numbers])
         best = np.lexsort((-numbers, -similarity))[:MAX_NEAR]
-        return [NearCorrection(*self._pairs[numbers[row]], float(similarity[row])) for row in best]
+        return [NearCorrection(*self._pairs[int(numbers[row])], float(similarity[row])) for row in best]
 
 
 class CorrectionMemory:

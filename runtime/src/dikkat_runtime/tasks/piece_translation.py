@@ -5,8 +5,7 @@ from dataclasses import replace
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Rewritten, hypotheses, ranked
-from dikkat_runtime.tasks.piece_requests import PieceRequest, PieceResult
-from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.tasks.translations import PieceRequest, PieceResult, Translation
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.glossary import Term
 from dikkat_runtime.text.repetition import is_loop

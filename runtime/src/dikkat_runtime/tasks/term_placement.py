@@ -6,6 +6,7 @@ it, and all others stay. The model chooses among forms, suffixes and elisions.
 """
 
 import re
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
@@ -21,7 +22,6 @@ from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches, search_all
 from dikkat_runtime.tasks.compiled import token_positions
 from dikkat_runtime.text.casing import capitalized
 from dikkat_runtime.text.demanded import Demanded, begins_sentence, held_spans
-from dikkat_runtime.text.elision import Ending, fitted
 from dikkat_runtime.text.segmentation import is_spaceless
 from dikkat_runtime.text.suffixes import takes_suffixes, with_suffixes_of
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -241,3 +241,82 @@ def _translating(words: Sequence[Span], tokens: Sequence[Span], looks: Array) ->
 
 def _overlap(one: Span, other: Span) -> bool:
     return one[0] < other[1] and other[0] < one[1]
+
+
+class Ending(NamedTuple):
+    """A way in which the text before a word may end."""
+
+    text: str
+    probe: str = ""
+    """Where spelling leaves the gender open: the text with an article that shows it, to try before the old word."""
+
+
+class _Elision(NamedTuple):
+    """The form of words before a vowel, and those before a consonant, each with an article of its gender."""
+
+    vowel: str
+    consonants: tuple[tuple[str, str], ...]
+
+
+_FORMS: dict[str, tuple[_Elision, ...]] = {
+    "fr": (
+        _Elision("de l'", (("du", "d'un"), ("de la", "d'une"))),
+        _Elision("à l'", (("au", "à un"), ("à la", "à une"))),
+        _Elision("l'", (("le", "un"), ("la", "une"))),
+        *(_Elision(f"{own}on", ((f"{own}on", "un"), (f"{own}a", "une"))) for own in "mts"),
+        *(_Elision(f"{own}'", ((f"{own}e", ""),)) for own in ("d", "j", "m", "n", "s", "t", "qu", "jusqu", "lorsqu")),
+        _Elision("cet", (("ce", ""),)),
+        _Elision("bel", (("beau", ""),)),
+        _Elision("nouvel", (("nouveau", ""),)),
+        _Elision("vieil", (("vieux", ""),)),
+    ),
+    "en": (_Elision("an", (("a", ""),)),),
+}
+"""By language; longer forms come first."""
+_EITHER = {"fr": "hy", "en": "hu"}
+"""Letters that begin words with a vowel as well as words with a consonant."""
+_VOWELS = "aeiouœæ"
+
+
+def fitted(before: str, old: str, new: str, language: str) -> list[Ending]:
+    """Return the endings of the text `before` an `old` word, that a `new` one replaces; the best known first.
+
+    There are several where spelling leaves it open: l' says no gender, and h may be silent.
+    """
+    code = re.split("[-_]", language.lower(), maxsplit=1)[0]
+    if code not in _FORMS:
+        return [Ending(before)]
+    (old_vowel, old_open), (new_vowel, new_open) = (_begins(word, code) for word in (old, new))
+    endings = [Ending(before)] if new_open else []
+    if (old_vowel or old_open) and not new_vowel:
+        endings += _replaced(before, [(change.vowel, change.consonants) for change in _FORMS[code]])
+    if (not old_vowel or old_open) and (new_vowel or new_open):
+        pairs = [(form, ((change.vowel, ""),)) for change in _FORMS[code] for form, _ in change.consonants]
+        endings += _replaced(before, sorted(pairs, key=lambda pair: -len(pair[0])))
+    return list(dict.fromkeys(endings)) or [Ending(before)]
+
+
+def _begins(word: str, code: str) -> tuple[bool, bool]:
+    """Return whether a word begins with a vowel, and whether its spelling leaves that open."""
+    first = unicodedata.normalize("NFD", word)[:1].lower()
+    is_open = first in _EITHER[code]
+    return first in _VOWELS and not is_open, is_open
+
+
+def _replaced(before: str, changes: Sequence[tuple[str, tuple[tuple[str, str], ...]]]) -> list[Ending]:
+    """Return a text with the first ending that it has replaced by each of the others; nothing where it has none."""
+    plain = before.replace("’", "'")
+    for ending, others in changes:
+        end = ending if ending.endswith("'") else f"{ending} "
+        start = len(plain) - len(end)
+        if start < 0 or plain[start:].lower() != end or (start and plain[start - 1].isalnum()):
+            continue
+        kept, apostrophe, is_capital = before[:start], "’" if "’" in before else "'", before[start].isupper()
+        endings = []
+        for pair in others:
+            spelled = [capitalized(form) if is_capital else form for form in pair]
+            spaced = [form if form[-1:] in ("", "'") else f"{form} " for form in spelled]
+            form, probe = (own.replace("'", apostrophe) for own in spaced)
+            endings.append(Ending(kept + form, kept + probe if probe else ""))
+        return endings
+    return []

@@ -88,3 +88,72 @@ def _bordered(form: str) -> str:
     before = r"(?<![\w.,])" if form[0].isdigit() else r"(?<!\w)"
     behind = r"(?![.,]?\d)" if form[-1].isdigit() else ""
     return (before if form[0].isalnum() else "") + re.escape(form) + behind
+
+
+_UNITS = (
+    "km/h", "m/s", "km²", "m²", "cm²", "m³", "cm³", "km", "cm", "mm", "nm", "µm", "m", "kg", "mg", "µg", "g", "ml",
+    "cl", "dl", "kHz", "MHz", "GHz", "Hz", "kWh", "kW", "MW", "GW", "W", "mAh", "mA", "mV", "kV", "V", "kB", "KB", "MB",
+    "GB", "TB", "kbit", "Mbit", "Gbit", "px", "pt", "dpi", "°C", "°F", "°", "%", "‰", "€", "$", "£", "₺", "¥",
+)  # fmt: skip
+_SIGNS = frozenset("%‰€$£₺¥")
+"""Units that stand before or after the number, depending on the language."""
+_UNIT = "|".join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))
+_NUMBER = r"\d{1,3}(?:[.,]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
+_MEASURE = re.compile(
+    rf"(?<![\w.,%$€£₺¥])(?:(?P<sign>[%$€£₺¥])[ \u00a0]?(?P<number>{_NUMBER})(?![\w]|[.,]\d)"
+    rf"|(?P<first>{_NUMBER})[ \u00a0\u202f]?(?P<unit>{_UNIT})(?!\w|[²³/]))"
+)
+_HINT = re.compile(r"\d")
+_GROUPED = re.compile(r"\d{1,3}(?:(?P<mark>[.,])\d{3})+(?P<rest>[.,]\d+)?")
+
+
+def measures(text: str) -> tuple[Demanded, ...]:
+    """Return the numbers with units of a text as demands on its translation, each as often as it occurs.
+
+    A unit is one that is the same in all languages: "5 km", not "5 miles". A decimal point may become a comma, groups
+    of digits may be separated otherwise, and a sign such as % may stand on the other side.
+    """
+    if not _HINT.search(text):
+        return ()
+    spans: dict[tuple[str, str], list[tuple[int, int]]] = {}
+    written: dict[tuple[str, str], str] = {}
+    for match in _MEASURE.finditer(text):
+        key = match["number"] or match["first"], match["sign"] or match["unit"]
+        spans.setdefault(key, []).append(match.span())
+        written.setdefault(key, match[0])
+    return tuple(
+        Demanded(
+            tuple(dict.fromkeys((written[key], *_ways(*key)))),
+            len(occurrences),
+            "number",
+            written[key],
+            tuple(occurrences),
+        )
+        for key, occurrences in spans.items()
+    )
+
+
+def _ways(number: str, unit: str) -> list[str]:
+    """Return all ways to write a number with its unit."""
+    ways = []
+    for digits in _numbers(number):
+        for space in (" ", "", "\u00a0", "\u202f"):
+            ways.append(f"{digits}{space}{unit}")
+            if unit in _SIGNS:
+                ways.append(f"{unit}{space}{digits}")
+    return ways
+
+
+def _numbers(number: str) -> list[str]:
+    """Return all ways to write a number: decimals by point or comma, groups by either, by a space or by nothing."""
+    grouped = _GROUPED.fullmatch(number)
+    if grouped is None:
+        return list(dict.fromkeys((number, number.replace(".", ","), number.replace(",", "."))))
+    rest = grouped["rest"] or ""
+    whole = number.removesuffix(rest)
+    swapped = {".": ",", ",": "."}[grouped["mark"]]
+    ways = [number, whole.replace(grouped["mark"], swapped) + rest.translate(str.maketrans(".,", ",."))]
+    for between in (" ", "\u00a0", "\u202f", ""):
+        joined = whole.replace(grouped["mark"], between)
+        ways += [joined + rest, joined + rest.translate(str.maketrans(".,", ",."))]
+    return list(dict.fromkeys(ways))

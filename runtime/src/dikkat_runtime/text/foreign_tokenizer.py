@@ -12,8 +12,7 @@ import tokenizers
 
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS, SpecialTokens
-from dikkat_runtime.text.labels import whole_characters
-from dikkat_runtime.text.tokenizer import Tokenizer, byte_label, read_tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer, byte_label, read_tokenizer, whole_characters
 
 PADDING = ("[PAD]", "<pad>")
 BEGINNING = ("[CLS]", "<s>", "<bos>", "<|startoftext|>", "<|endoftext|>")

@@ -6,7 +6,10 @@ stays in the text that is shown.
 
 import re
 import unicodedata
-from collections.abc import Container
+from collections.abc import Container, Iterator, Mapping
+
+from dikkat_runtime.text.casing import capitalized, lower
+from dikkat_runtime.text.recasing import WORD
 
 SPACES = "\t\u00a0\u1680\u2000-\u200a\u202f\u205f\u3000"
 """White space that ends no line, as a set of a regular expression."""
@@ -100,3 +103,141 @@ def _plain(character: str, known: Container[str]) -> str:
     if variant is None and re.match(f"[{COMPATIBLE}]", character):
         variant = unicodedata.normalize("NFKC", character)
     return character if variant is None or not all(part in known for part in variant) else variant
+
+
+QUOTE_PAIRS = {"“": "”", "„": "“”", "«": "»", "»": "«", '"': '"', "”": "”", "「": "」", "『": "』"}
+"""Opening marks, and what closes each."""
+_OF_LANGUAGE = {
+    **dict.fromkeys(("fr", "fra"), ("«\u00a0", "\u00a0»")),
+    **dict.fromkeys(
+        ("de", "deu", "cs", "ces", "sk", "slk", "sl", "slv", "bg", "bul", "is", "isl", "lt", "lit"), ("„", "“")
+    ),
+    **dict.fromkeys(("pl", "pol", "hu", "hun", "ro", "ron", "hr", "hrv"), ("„", "”")),
+    **dict.fromkeys(
+        ("es", "spa", "it", "ita", "pt", "por", "ru", "rus", "uk", "ukr", "no", "nb", "nob", "el", "ell", "ar", "ara"),
+        ("«", "»"),
+    ),
+    **dict.fromkeys(("sv", "swe", "fi", "fin"), ("”", "”")),
+    **dict.fromkeys(("ja", "jpn"), ("「", "」")),
+}
+_ELSE = ("“", "”")
+WIDE = "\u00a0\u202f "
+
+
+def enclosed(text: str, language: str) -> tuple[int, int, str, str] | None:
+    """Return the span inside the quotation marks around a whole text, and the marks of a translation into `language`.
+
+    Straight marks stay straight. Returns None where the text is not one quotation.
+    """
+    opening, closing = text[:1], text[-1:]
+    if len(text) < 3 or closing not in QUOTE_PAIRS.get(opening, ""):
+        return None
+    inner = text[1:-1]
+    if opening in inner or closing in inner or not inner.strip():
+        return None
+    start, end = 1 + len(inner) - len(inner.lstrip(WIDE)), 1 + len(inner.rstrip(WIDE))
+    if opening == '"':
+        return start, end, text[:start], text[end:]
+    return start, end, *quotation_marks(language)
+
+
+def quotation_marks(language: str) -> tuple[str, str]:
+    """Return the opening and the closing quotation mark of `language`, with the space inside it."""
+    return _OF_LANGUAGE.get(language.lower().replace("_", "-").partition("-")[0], _ELSE)
+
+
+# compiled by `re` at the first use: most texts hold no emoji, and sets beyond U+FFFF take long
+EMOJI = (
+    "[\U0001f1e6-\U0001f1ff]{2}"
+    "|[0-9#*]\ufe0f?\u20e3"
+    "|\U0001f3f4[\U000e0020-\U000e007f]+"
+    f"|[\u00a9\u00ae\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u27bf\u2900-\u297f\u2b00-\u2bff\u3030\u303d\u3297\u3299"
+    f"\U0001f000-\U0001faff][\ufe0e\ufe0f]?[{TONE}]?"
+    f"(?:\u200d[\u2190-\u21ff\u2300-\u27bf\u2b00-\u2bff\U0001f000-\U0001faff][\ufe0e\ufe0f]?[{TONE}]?)*"
+)
+MARKER = re.compile(r"\s*((?:[-*+•‣⁃◦▪▫●○■□–—]|\(?\d{1,3}[.)]|\(?[A-Za-z][)])(?:\s+\[[ xX]\])?)(?=\s+\S)")
+"""A mark before an entry of a list, or a number, followed by a space; perhaps with a box to tick."""
+ORDINAL = re.compile(r"\s*\d{1,3}\.\s")
+CATEGORIES = ("So", "Sm", "Sk", "Sc", "Po", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "No")
+PARTS_OF_EMOJI = "\ufe0e\ufe0f\u20e3"
+"""Variation selectors and the frame of a key."""
+UNITS = frozenset("°℃℉№µΩ‰′″ªº²³¹½¼¾")
+"""Signs that belong to the number or word next to them."""
+
+
+def symbol_spans(text: str, known: Container[str], *, has_ordinals: bool = False) -> list[tuple[int, int]]:
+    """Return the spans of the mark of a list at the beginning, of emoji, and of signs that are not `known`.
+
+    With `has_ordinals` the language writes "3." for "third", which is then no mark of a list.
+
+    Signs next to one another, with or without spaces between, are one span.
+    """
+    marker = None if has_ordinals and ORDINAL.match(text) else MARKER.match(text)
+    spans = [marker.span(1)] if marker else []
+    if not text.isascii():
+        spans += _signs(text, known)
+    merged: list[tuple[int, int]] = []
+    for start, end in sorted(spans):
+        if merged and not text[merged[-1][1] : start].strip():
+            merged[-1] = merged[-1][0], max(end, merged[-1][1])
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def _signs(text: str, known: Container[str]) -> Iterator[tuple[int, int]]:
+    emoji = [match.span() for match in re.finditer(EMOJI, text)]
+    yield from emoji
+    inside = {index for start, end in emoji for index in range(start, end)}
+    for index, character in enumerate(text):
+        if character.isascii() or index in inside or character in known or character in UNITS:
+            continue
+        if unicodedata.category(character) in CATEGORIES or character in PARTS_OF_EMOJI:
+            yield index, index + 1
+
+
+MIN_LETTERS = 4
+MAX_UNKNOWN = 1 / 3
+"""Largest share of unknown words in a text that is mended: one of another field has words of its own."""
+
+
+class Speller:
+    """Mends texts by the known words: in small letters with their usual forms, the most frequent first."""
+
+    def __init__(self, forms: Mapping[str, str], language: str) -> None:
+        self._forms, self._language = forms, language
+        self._rank = {word: number for number, word in enumerate(forms)}
+        self._letters = sorted({letter for word in forms for letter in word if letter.isalpha()})
+
+    def mended(self, text: str) -> str:
+        """Return a text whose unknown words are the most frequent known ones that one slip inside a word makes of them.
+
+        A slip swaps two letters, leaves one out, adds one or takes another; the first letter stays. Words with a
+        capital inside the text may be names, and stay.
+        """
+        if not self._rank:
+            return text
+        words = [(match, lower(match[0], self._language)) for match in WORD.finditer(text)]
+        unknown = [(match, small) for match, small in words if small not in self._rank]
+        if len(unknown) > MAX_UNKNOWN * len(words):
+            return text
+        parts, position = list[str](), 0
+        for match, small in unknown:
+            is_first = match.start() == words[0][0].start() and match[0] == capitalized(small, self._language)
+            options = self._meant(small) if match[0] == small or is_first else set()
+            if options:
+                form = self._forms[min(options, key=self._rank.__getitem__)]
+                parts += [text[position : match.start()], capitalized(form, self._language) if is_first else form]
+                position = match.end()
+        return "".join([*parts, text[position:]])
+
+    def _meant(self, word: str) -> set[str]:
+        """Return the known words that are one slip away."""
+        if len(word) < MIN_LETTERS:
+            return set()
+        inner = range(1, len(word) - 1)
+        away = {word[:at] + word[at + 1 :] for at in inner}
+        away |= {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in inner}
+        away |= {word[:at] + letter + word[at + 1 :] for at in inner for letter in self._letters}
+        away |= {word[:at] + letter + word[at:] for at in (*inner, len(word) - 1) for letter in self._letters}
+        return away & self._rank.keys()

@@ -55,14 +55,22 @@ def open_unpacked(path: Path) -> BinaryIO:
     """
     file = path.open("rb")
     try:
-        unpacking = _unpacking(file, path)
-        if unpacking is None:
-            return file
-        kind, stream = unpacking
-        return io.BufferedReader(_Checked(stream, file, path, kind), _CHUNK)
+        return unpacked(file, path)
     except BaseException:
         file.close()
         raise
+
+
+def unpacked(file: io.BufferedReader, path: Path) -> BinaryIO:
+    """Return a stream of the content of an open file, or the file itself where it is not packed; see `open_unpacked`.
+
+    Closing the stream closes the file.
+    """
+    unpacking = _unpacking(file, path)
+    if unpacking is None:
+        return file
+    kind, stream = unpacking
+    return io.BufferedReader(_Checked(stream, file, path, kind), _CHUNK)
 
 
 def without_packing(path: Path) -> str:

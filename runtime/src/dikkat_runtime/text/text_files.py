@@ -103,7 +103,6 @@ class ByteLines(Protocol):
 
     def readline(self, size: int, /) -> bytes:
         """Return the next line with its end, or its first `size` bytes; nothing at the end of the stream."""
-        ...
 
 
 def read_lines(

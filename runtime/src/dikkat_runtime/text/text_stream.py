@@ -12,7 +12,6 @@ class Decoder(Protocol):
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """Return the text of each row of ids, in order."""
-        ...
 
 
 class TextStream:

@@ -14,9 +14,10 @@ The special tokens are never read out of a user's text: "<eos>" typed by hand is
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import chain
+from itertools import chain, groupby
 from pathlib import Path
 from typing import Any
 from unicodedata import normalize
@@ -27,7 +28,6 @@ from dikkat_runtime.errors import DataError, MissingInputError, reason_of
 from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.casing import has_dotted_i, lower
-from dikkat_runtime.text.labels import whole_characters
 from dikkat_runtime.text.pieces import (
     LLAMA_PIECE,
     QWEN_PIECE,
@@ -137,7 +137,7 @@ class Tokenizer:
                 path, ", ".join(SPECIAL_TOKENS)
             )
         tokenizer = cls(inner, settings, language)
-        if tokenizer._is_bytes and not _BYTE_OF.keys() >= set("".join(settings["model"]["vocab"])) - _TYPED:
+        if tokenizer._is_bytes and not BYTE_OF.keys() >= set("".join(settings["model"]["vocab"])) - _TYPED:
             raise DataError("{path}: not a tokenizer of dikkat: an entry is not made of bytes", path)
         if vocab_size is not None and tokenizer.vocab_size != vocab_size:
             raise DataError(
@@ -233,7 +233,7 @@ class Tokenizer:
     @cached_property
     def token_bytes(self) -> VocabularyBytes:
         """The bytes that each id adds to a text."""
-        return VocabularyBytes.of(self.entries, self._kind, _BYTE_OF, leading_space=self._leading_space)
+        return VocabularyBytes.of(self.entries, self._kind, BYTE_OF, leading_space=self._leading_space)
 
     @cached_property
     def characters(self) -> frozenset[str]:
@@ -324,12 +324,83 @@ def _byte_characters() -> dict[str, int]:
     return {chr(byte): byte for byte in printable} | {chr(0x100 + i): byte for i, byte in enumerate(hidden)}
 
 
-_BYTE_OF = _byte_characters()
+BYTE_OF = _byte_characters()
+"""The byte of each character of a byte-level vocabulary."""
 _TYPED = set("".join(SPECIAL_TOKENS))
 _VISIBLE = str.maketrans({" ": "▁", "\n": "\\n", "\t": "\\t", "\r": "\\r", "\0": "\\0"})
 
 
 def byte_label(token: str) -> str:
     """Return a readable label for an entry of a byte-level vocabulary; see `Tokenizer.pieces`."""
-    raw = bytes(_BYTE_OF[character] for character in token)
+    raw = bytes(BYTE_OF[character] for character in token)
     return raw.decode("utf-8", errors="backslashreplace").translate(_VISIBLE)
+
+
+_BYTE = re.compile(r"\\x([0-9a-f]{2})")
+_PART = re.compile(
+    r"\\x(?P<byte>[0-9a-f]{2})|(?P<character>.)\((?P<first>[1-4])(?:-(?P<last>[1-4]))?/(?P<size>[2-4])\)", re.DOTALL
+)
+_UNKNOWN = "\ufffd"
+
+
+def whole_characters(labels: Sequence[str]) -> list[str]:
+    """Return the labels of a sequence of tokens with the bytes of `Tokenizer.pieces` ("\\xc3") as characters."""
+    if not any("\\x" in label for label in labels):
+        return list(labels)
+    # text or one byte, and the index of its label
+    parts: list[tuple[str | int, int]] = []
+    for number, label in enumerate(labels):
+        for index, part in enumerate(_BYTE.split(label)):
+            if part:
+                parts.append((int(part, 16) if index % 2 else part, number))
+    shown = [""] * len(labels)
+    start = 0
+    while start < len(parts):
+        first, number = parts[start]
+        if isinstance(first, str):
+            shown[number] += first
+            start += 1
+            continue
+        character, end = _next_character(parts, start)
+        owners = [owner for _, owner in parts[start:end]]
+        for owner, group in groupby(range(len(owners)), key=owners.__getitem__):
+            shown[owner] += character if character == _UNKNOWN else _marked(character, list(group), len(owners))
+        start = end
+    return shown
+
+
+def bytes_of(label: str) -> bytes:
+    """Return the bytes that a label of `whole_characters`, or one of `Tokenizer.pieces`, stands for."""
+    raw, end = b"", 0
+    for match in _PART.finditer(label):
+        raw += label[end : match.start()].encode("utf-8", "surrogatepass") + _part(match)
+        end = match.end()
+    return raw + label[end:].encode("utf-8", "surrogatepass")
+
+
+def _part(match: re.Match[str]) -> bytes:
+    if match["byte"]:
+        return bytes.fromhex(match["byte"])
+    whole = match["character"].encode("utf-8", "surrogatepass")
+    if len(whole) != int(match["size"]):
+        return match[0].encode("utf-8", "surrogatepass")
+    return whole[int(match["first"]) - 1 : int(match["last"] or match["first"])]
+
+
+def _next_character(parts: Sequence[tuple[str | int, int]], start: int) -> tuple[str, int]:
+    """Return the character whose first byte is the part at `start`, and the end of its bytes."""
+    raw = b""
+    for byte, _ in parts[start : start + 4]:
+        if not isinstance(byte, int) or (raw and byte & 0xC0 != 0x80):
+            break
+        raw += bytes([byte])
+        try:
+            return raw.decode("utf-8"), start + len(raw)
+        except UnicodeDecodeError:
+            continue
+    return _UNKNOWN, start + len(raw)
+
+
+def _marked(character: str, indices: Sequence[int], size: int) -> str:
+    first, last = indices[0] + 1, indices[-1] + 1
+    return f"{character}({first}/{size})" if first == last else f"{character}({first}-{last}/{size})"

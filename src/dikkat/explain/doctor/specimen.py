@@ -15,8 +15,8 @@ from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.blocks import SSRU
-from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.masks import length_mask
+from dikkat.nn.positions import LearnedPositions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import PAD_ID
 

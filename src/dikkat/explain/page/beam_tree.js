@@ -20,7 +20,7 @@ function beamTree(beam) {
   const nodes = beamNodes(beam);
   const rows = Math.max(...nodes.map((node) => node.row)) + 1;
   const size = { width: (beam.steps.length + 0.4) * (NODE.width + NODE.gap), height: NODE.top + rows * (NODE.height + 8) };
-  const svg = drawn("svg", { width: size.width, height: size.height, role: "img", "aria-label": say("treeLabel"), class: "tree" });
+  const svg = drawn("svg", { width: size.width, height: size.height, role: "img", "aria-label": say("Beam tree: columns are steps, rows are ranks in the beam, best on top; the thick path became the translation"), class: "tree" });
   for (let step = 1; step <= beam.steps.length; step++) {
     svg.append(drawn("text", { x: left(step) + NODE.width / 2, y: 12, class: "step-number", "data-step": step }, String(step)));
   }
@@ -52,7 +52,7 @@ function treeNode(node) {
   const text = drawn("text", { x: left(node.step) + NODE.width / 2, y: middle(node) - 1, class: "token-label" }, label);
   const score = drawn("text", { x: left(node.step) + NODE.width / 2, y: middle(node) + 11, class: "token-score" }, number(node.score));
   const box = drawn("rect", { x: left(node.step), y: middle(node) - NODE.height / 2, width: NODE.width, height: NODE.height, rx: 7 });
-  const title = drawn("title", {}, `${visible(node.token)}  ${say("logProbability")} ${number(node.logProbability)}`);
+  const title = drawn("title", {}, `${visible(node.token)}  ${say("log p")} ${number(node.logProbability)}`);
   return drawn("g", { class: `node ${node.fate}${node.best ? " best" : ""}`, "data-step": node.step }, title, box, text, score);
 }
 

@@ -10,29 +10,29 @@ function drawControls() {
 }
 
 function kinds() {
-  return KINDS.length < 2 ? null : segments(say("kind"), KINDS.map((kind) => [kind, say(kind), say(`${kind}-long`)]), state.kind, (kind) => change({ kind }));
+  return KINDS.length < 2 ? null : segments(say("Kind"), KINDS.map((kind) => [kind, say(KIND_NAMES[kind]), say(LONG_KIND_NAMES[kind])]), state.kind, (kind) => change({ kind }));
 }
 
 function layers() {
   const count = currentSentence().maps[state.kind].length;
-  const choices = Array.from({ length: count }, (_, layer) => [layer, String(layer + 1), say("layerNumber", { number: layer + 1 })]);
-  return segments(say("layer"), choices, state.layer, (layer) => change({ layer }));
+  const choices = Array.from({ length: count }, (_, layer) => [layer, String(layer + 1), say("Layer {number}", { number: layer + 1 })]);
+  return segments(say("Layer"), choices, state.layer, (layer) => change({ layer }));
 }
 
 function heads() {
   const buttons = [...allHeads()].map((head) =>
     button(String(head + 1), {
       class: "head", "aria-pressed": String(!state.rollout && state.heads.has(head)), "data-head": head,
-      title: say("headNumber", { number: head + 1 }), "aria-label": say("headNumber", { number: head + 1 }),
+      title: say("Head {number}", { number: head + 1 }), "aria-label": say("Head {number}", { number: head + 1 }),
       style: { "--colour": headColour(head) }, onclick: () => (state.rollout ? change({ rollout: false, heads: new Set([head]) }) : toggleHead(head)),
     }));
-  const all = button(say("all"), { id: "all-heads", onclick: chooseAllHeads });
+  const all = button(say("All"), { id: "all-heads", onclick: chooseAllHeads });
   const canRoll = state.tab === "maps" && currentSentence().rollout[state.kind];
   const roll = canRoll
-    ? button(say("rollout"), { id: "rollout", class: "head", "aria-pressed": String(state.rollout), title: say("rolloutLabel"), style: { "--colour": rolloutColour() }, onclick: toggleRollout })
+    ? button(say("Rollout"), { id: "rollout", class: "head", "aria-pressed": String(state.rollout), title: say("Attention rollout through the layers up to the chosen one"), style: { "--colour": rolloutColour() }, onclick: toggleRollout })
     : null;
-  return element("div", { class: "group" }, element("span", { class: "label" }, say("head")),
-    element("div", { class: "segments heads", role: "group", "aria-label": say("head") }, ...buttons, all, ...[roll].filter(Boolean)));
+  return element("div", { class: "group" }, element("span", { class: "label" }, say("Heads")),
+    element("div", { class: "segments heads", role: "group", "aria-label": say("Heads") }, ...buttons, all, ...[roll].filter(Boolean)));
 }
 
 function chooseAllHeads() {
@@ -44,28 +44,28 @@ function toggleRollout() {
 }
 
 function views() {
-  return segments(say("view"), VIEWS.map((view) => [view, say(view)]), state.view, (view) => change({ view }));
+  return segments(say("View"), VIEWS.map((view) => [view, say(VIEW_NAMES[view])]), state.view, (view) => change({ view }));
 }
 
 function tokenSizes() {
-  const choices = [[false, say("subwords")], [true, say("words")]];
-  return segments(say("tokens"), choices, state.words, (words) => change({ words }));
+  const choices = [[false, say("Subwords")], [true, say("Words")]];
+  return segments(say("Tokens"), choices, state.words, (words) => change({ words }));
 }
 
 function rowNames() {
   if (!(state.kind in state.rows)) return null;
   const choose = (name) => change({ rows: { ...state.rows, [state.kind]: name } });
-  const group = segments(say("rows"), [["read", say("read")], ["written", say("written")]], state.rows[state.kind], choose);
-  group.title = say("rowsLabel");
+  const group = segments(say("Rows"), [["read", say("read")], ["written", say("written")]], state.rows[state.kind], choose);
+  group.title = say("Name the decoder's rows by the token it has just read, or by the one it is about to write");
   return group;
 }
 
 function drawTabs() {
   const tabs = document.getElementById("tabs");
   const focused = tabs.contains(document.activeElement);
-  tabs.setAttribute("aria-label", say("tabs"));
+  tabs.setAttribute("aria-label", say("What to look at"));
   tabs.replaceChildren(...TABS.map((tab) =>
-    button(say(tab), { role: "tab", id: `tab-${tab}`, "aria-selected": String(tab === state.tab), "aria-controls": "stage", tabindex: tab === state.tab ? 0 : -1, onclick: () => change({ tab }) })));
+    button(say(TAB_NAMES[tab]), { role: "tab", id: `tab-${tab}`, "aria-selected": String(tab === state.tab), "aria-controls": "stage", tabindex: tab === state.tab ? 0 : -1, onclick: () => change({ tab }) })));
   if (focused) document.getElementById(`tab-${state.tab}`).focus();
 }
 

@@ -1,21 +1,23 @@
 // Step by step: what was written, where the model looked while it wrote it, and what else it considered.
 
+const FATES = { lives: msg("goes on"), ends: msg("finished"), falls: msg("dropped") };
+
 function decodingTab() {
   const sentence = currentSentence();
   const count = sentence.target.tokens.length - 1;
   state.step = Math.min(state.step, count);
   const title = element("output", { class: "step-title", for: "step" });
   const slider = element("input", {
-    type: "range", id: "step", min: 1, max: count, value: state.step, "aria-label": say("stepLabel"), oninput: () => go(Number(slider.value)),
+    type: "range", id: "step", min: 1, max: count, value: state.step, "aria-label": say("Step of the decoding"), oninput: () => go(Number(slider.value)),
   });
-  const back = button("‹", { id: "back", class: "quiet", "aria-label": say("back"), onclick: () => go(state.step - 1) });
-  const forward = button("›", { id: "forward", class: "quiet", "aria-label": say("forward"), onclick: () => go(state.step + 1) });
+  const back = button("‹", { id: "back", class: "quiet", "aria-label": say("One step back"), onclick: () => go(state.step - 1) });
+  const forward = button("›", { id: "forward", class: "quiet", "aria-label": say("One step on"), onclick: () => go(state.step + 1) });
   const written = element("p", { class: "written", "aria-live": "polite" });
   const row = element("ul", { class: "live-row", id: "live-row" });
   const tree = sentence.beam ? beamTree(sentence.beam) : null;
   const table = element("div", { id: "candidates" });
   const show = () => {
-    title.textContent = say("step", { step: state.step, count });
+    title.textContent = say("Step {step} of {count}", { step: state.step, count });
     slider.value = state.step;
     [back.disabled, forward.disabled] = [state.step === 1, state.step === count];
     written.replaceChildren(...writtenTokens(sentence, state.step));
@@ -31,12 +33,12 @@ function decodingTab() {
   };
   decodingTab.go = (change) => go(state.step + change);
   const search = tree
-    ? [heading(say("tree")), tree.node, element("p", { class: "muted note" }, say("treeLegend")), heading(say("candidates")), table]
-    : [element("p", { class: "muted" }, say("forced"))];
+    ? [heading(say("The beam")), tree.node, element("p", { class: "muted note" }, say("Columns are steps, rows the ranks in the beam, best on top. The thick path became the translation; ■ is a finished hypothesis.")), heading(say("What it considered")), table]
+    : [element("p", { class: "muted" }, say("The target was given, so nothing was searched."))];
   const node = element("div", { class: "decoding" },
     element("div", { class: "stepper" }, back, slider, forward, title),
-    element("div", { class: "pane" }, heading(say("soFar")), written),
-    element("div", { class: "pane" }, heading(`${say("looking")} · ${say("cross-long")}, ${say("layerNumber", { number: state.layer + 1 })}`), row),
+    element("div", { class: "pane" }, heading(say("Written so far")), written),
+    element("div", { class: "pane" }, heading(`${say("Where it looks now")} · ${say("Cross-attention")}, ${say("Layer {number}", { number: state.layer + 1 })}`), row),
     element("div", { class: "pane" }, ...search));
   return { node, ready: show };
 }
@@ -67,8 +69,8 @@ function candidateTable(beam, step) {
       element("td", {}, String(rank + 1)),
       element("td", {}, element("span", { class: "muted" }, `${prefixOf(beam, step - 1, parent)} `), isolated(token)),
       element("td", {}, number(logProbability)), element("td", {}, number(score)),
-      element("td", {}, element("span", { class: `fate ${fate}` }, say(fate)))));
-  const head = [say("rank"), say("continuation"), say("logProbability"), say("scoreColumn"), say("fate")].map((name) => element("th", { scope: "col" }, name));
+      element("td", {}, element("span", { class: `fate ${fate}` }, say(FATES[fate])))));
+  const head = [say("rank"), say("Continuation"), say("log p"), say("score"), say("fate")].map((name) => element("th", { scope: "col" }, name));
   return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 

@@ -15,13 +15,14 @@ import numpy as np
 import numpy.typing as npt
 
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.localization import add_catalogs, script_messages
 
 # Put template, style, scripts and data into one HTML file that makes no request.
 
 
 _HERE = Path(__file__).parent
 SCRIPTS = (
-    "strings.js",
+    "language.js",
     "state.js",
     "elements.js",
     "colours.js",
@@ -47,6 +48,7 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u202
 # half a surrogate pair, as in the name of a file, is not UTF-8
 _ESCAPES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 LANGUAGES = ("en", "tr")
+add_catalogs(Path(__file__).parents[2])
 
 
 def assemble(page: "Page", language: str = "en") -> str:
@@ -55,7 +57,7 @@ def assemble(page: "Page", language: str = "en") -> str:
     Its content security policy allows this one script and this one style by their hashes and nothing else: no request,
     no frame, no form, no code from data. Raises `UsageError` for another language.
     """
-    scripts = {"SCRIPT": in_one_scope([*shared_scripts(), asset("start.js")])}
+    scripts = {"SCRIPT": page_script([asset("start.js")])}
     return fill(asset("page.html"), language, asset("page.css"), scripts, {"DATA": inert(as_json(page))})
 
 
@@ -87,9 +89,10 @@ def fill(
     return html
 
 
-def shared_scripts() -> list[str]:
-    """Return the scripts that every page runs before its last one."""
-    return [asset(name) for name in SCRIPTS]
+def page_script(own: Sequence[str]) -> str:
+    """Return one script of what this page says in other languages, the scripts that every page runs, and its own."""
+    scripts = [*map(asset, SCRIPTS), *own]
+    return in_one_scope([f"const MESSAGES = {inert(script_messages(''.join(scripts)))};", *scripts])
 
 
 def in_one_scope(scripts: Sequence[str]) -> str:

@@ -16,10 +16,11 @@ function drawFrame() {
   document.documentElement.dataset.theme = state.theme;
   document.documentElement.lang = state.language;
   document.title = `dikkat · ${visible(DATA.name)}`;
-  document.querySelector(".skip").textContent = say("skip");
-  setText("language", say("language"), say("languageLabel"));
-  setText("theme", say(state.theme === "dark" ? "light" : "dark"), say("themeLabel"));
-  setText("help", say("help"), say("helpLabel"));
+  document.querySelector(".skip").textContent = say("Skip to the picture");
+  const isEnglish = state.language === "en";
+  setText("language", isEnglish ? "Türkçe" : "English", isEnglish ? say("Switch the page to Turkish") : say("Switch the page to English"));
+  setText("theme", state.theme === "dark" ? say("Light") : say("Dark"), say("Switch between dark and light"));
+  setText("help", say("Keys ?"), say("Show the keys"));
   drawPicker();
 }
 
@@ -29,7 +30,7 @@ function drawSentence() {
   setText("target-text", visibleLines(sentence.translation ?? sentence.target.text));
   document.getElementById("source-text").lang = DATA.sourceLanguage;
   document.getElementById("target-text").lang = DATA.targetLanguage;
-  setText("score", sentence.caption?.() ?? (sentence.score === null ? say("givenTarget") : say("score", { score: number(sentence.score) })));
+  setText("score", sentence.caption?.() ?? (sentence.score === null ? say("given target") : say("score {score}", { score: number(sentence.score) })));
 }
 
 // The translation of a whole text has as many lines as the text.
@@ -48,7 +49,7 @@ function drawStage() {
   const stage = document.getElementById("stage");
   lightListeners.length = 0;
   const panel = PANELS[state.tab]();
-  stage.setAttribute("aria-label", say(state.tab));
+  stage.setAttribute("aria-label", say(TAB_NAMES[state.tab]));
   stage.replaceChildren(panel.node);
   panel.ready?.();
 }
@@ -56,8 +57,8 @@ function drawStage() {
 function mapsTab() {
   const picture = currentPicture();
   const view = { heat: heatMaps, links: linksView, text: textView }[state.view](picture);
-  const note = picture.kept ? element("p", { class: "muted note" }, say("truncated", { count: picture.kept })) : null;
-  const title = heading(`${say(`${state.kind}-long`)} · ${say("layerNumber", { number: state.layer + 1 })}`);
+  const note = picture.kept ? element("p", { class: "muted note" }, say("This sentence is long: only the largest {count} weights of each row are in the file.", { count: picture.kept })) : null;
+  const title = heading(`${say(LONG_KIND_NAMES[state.kind])} · ${say("Layer {number}", { number: state.layer + 1 })}`);
   const node = element("div", { class: "look" }, element("div", { class: "pane picture" }, title, ...[note].filter(Boolean), view.node), readout(picture));
   return { node, ready: view.ready };
 }

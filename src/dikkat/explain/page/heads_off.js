@@ -2,7 +2,7 @@
 
 function headsTab() {
   const sentence = currentSentence();
-  if (!sentence.headsOff.length) return { node: element("p", { class: "muted" }, say("offMissing")) };
+  if (!sentence.headsOff.length) return { node: element("p", { class: "muted" }, say("The file was made without this.")) };
   const before = sentence.target.text;
   const count = before.split(" ").length;
   const offs = sentence.headsOff.map(([kind, layer, head, text, score]) => ({ kind, layer, head, text, score, changed: countChanges(before, text) }));
@@ -13,7 +13,7 @@ function headsTab() {
     squares.forEach((square, at) => square.setAttribute("aria-pressed", String(at === index)));
     result.replaceChildren(...(offs[index] ? offResult(sentence, offs[index], count) : []));
   };
-  const node = element("div", { class: "heads-off" }, element("p", { class: "intro" }, say("offIntro")),
+  const node = element("div", { class: "heads-off" }, element("p", { class: "intro" }, say("Each square is one head. The stronger its colour, the more words of the translation change when this head alone is switched off. Choose one.")),
     element("div", { class: "head-grids" }, ...KINDS.map((kind) => headGrid(kind, offs, squares))), result);
   choose(state.off);
   return { node };
@@ -22,28 +22,28 @@ function headsTab() {
 function headGrid(kind, offs, squares) {
   const layers = [...new Set(offs.filter((off) => off.kind === kind).map((off) => off.layer))];
   const rows = layers.map((layer) => element("div", { class: "head-row" },
-    element("span", { class: "muted", title: say("layerNumber", { number: layer + 1 }) }, say("layerShort", { number: layer + 1 })),
+    element("span", { class: "muted", title: say("Layer {number}", { number: layer + 1 }) }, say("L{number}", { number: layer + 1 })),
     ...squares.filter((_, at) => offs[at].kind === kind && offs[at].layer === layer)));
-  return element("section", { class: "pane" }, heading(say(`${kind}-long`)), ...rows);
+  return element("section", { class: "pane" }, heading(say(LONG_KIND_NAMES[kind])), ...rows);
 }
 
 function headSquare(off, count, choose) {
   const share = Math.min(1, off.changed / count);
-  const names = { kind: say(`${off.kind}-long`), layer: off.layer + 1, head: off.head + 1, changed: off.changed, count };
-  const title = say("offLabel", names);
-  return button(say("headShort", { number: off.head + 1 }), {
+  const names = { kind: say(LONG_KIND_NAMES[off.kind]), layer: off.layer + 1, head: off.head + 1, changed: off.changed, count };
+  const title = say("{kind}, layer {layer}, head {head}: {changed} of {count} words change", names);
+  return button(say("H{number}", { number: off.head + 1 }), {
     class: "square", "data-strength": share <= 0.5 ? "weak" : "strong", title, "aria-label": title, "aria-pressed": "false", onclick: choose,
     style: { background: scaleColour(share ? 0.2 + 0.8 * share : 0.04) },
   });
 }
 
 function offResult(sentence, off, count) {
-  const names = { kind: say(`${off.kind}-long`), layer: off.layer + 1, head: off.head + 1 };
-  const score = off.score === null ? null : element("span", { class: "muted" }, ` ${say("score", { score: number(off.score) })}`);
+  const names = { kind: say(LONG_KIND_NAMES[off.kind]), layer: off.layer + 1, head: off.head + 1 };
+  const score = off.score === null ? null : element("span", { class: "muted" }, ` ${say("score {score}", { score: number(off.score) })}`);
   return [
-    heading(say("whole")), element("p", { class: "line" }, isolated(sentence.target.text)),
-    heading(say("without", names)),
+    heading(say("With all heads")), element("p", { class: "line" }, isolated(sentence.target.text)),
+    heading(say("Without {kind}, layer {layer}, head {head}", names)),
     element("p", { class: "line", id: "new-translation" }, ...markedDifferences(sentence.target.text, off.text), score),
-    element("p", { class: "muted" }, off.changed ? say("changedWords", { changed: off.changed, count }) : say("same")),
+    element("p", { class: "muted" }, off.changed ? say("{changed} of {count} words change", { changed: off.changed, count }) : say("Nothing changes.")),
   ];
 }

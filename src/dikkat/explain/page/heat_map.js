@@ -14,7 +14,7 @@ function heatMaps(picture) {
 }
 
 function legend(strongest) {
-  return ramp(`${say("scale")} 0`, number(strongest));
+  return ramp(`${say("weight")} 0`, number(strongest));
 }
 
 function ramp(least, most) {
@@ -31,7 +31,7 @@ function heatMap(picture, head, strongest, gridWidth) {
   const cell = Math.min(MAX_CELL_SIZE, Math.max(MIN_CELL_SIZE, Math.floor((available - margins.left) / S)));
   const size = { width: margins.left + cell * S + 1, height: margins.top + cell * T + 1 };
   const ratio = Math.min(window.devicePixelRatio || 1, 4096 / Math.max(size.width, size.height));
-  const label = say("heatLabel", { title: head.title, queries: T, keys: S });
+  const label = say("Heat map, {title}: {queries} rows that look, {keys} columns that are looked at. Arrow keys move.", { title: head.title, queries: T, keys: S });
   const canvas = element("canvas", {
     width: Math.ceil(size.width * ratio), height: Math.ceil(size.height * ratio), tabindex: 0, role: "img", "aria-label": label,
     style: { width: `${size.width}px`, height: `${size.height}px` },

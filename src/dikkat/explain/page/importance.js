@@ -1,26 +1,28 @@
 // Attention beside gradient and occlusion for one written token, with their rank correlation and a word of caution.
 
 const AGREES = 0.5;
+const MEASURES = { attention: msg("Attention"), gradient: msg("Gradient × input"), occlusion: msg("Occlusion") };
 
 function importanceTab() {
   const sentence = currentSentence();
-  if (!sentence.saliency) return { node: element("p", { class: "muted" }, say("importanceMissing")) };
+  if (!sentence.saliency) return { node: element("p", { class: "muted" }, say("This sentence is too long: gradients and occlusion are computed for at most 200 tokens.")) };
   const measures = { attention: meanOf(chosenHeads(sentence.maps.cross[state.layer]).map((head) => head.matrix)) };
   for (const [name, packed] of Object.entries(sentence.saliency)) measures[name] = matrixOf(packed, 0);
-  const words = (name) => say("gradient" in measures ? name : `${name}Live`);
   const panel = element("div", { id: "importance-panel", "aria-live": "polite" });
-  const choice = element("div", { class: "tokens running", role: "group", "aria-label": say("soFar") });
+  const choice = element("div", { class: "tokens running", role: "group", "aria-label": say("Written so far") });
   const show = (row) => {
     state.row = row;
     mark(choice, row);
-    panel.replaceChildren(agreement(measures, row, words), element("div", { class: "pane" }, comparedBars(sentence, measures, row)));
+    panel.replaceChildren(agreement(measures, row), element("div", { class: "pane" }, comparedBars(sentence, measures, row)));
   };
   sentence.target.tokens.slice(1).forEach((token, row) =>
     choice.append(button(isolated(token), { class: "token", tabindex: row === state.row ? 0 : -1, onclick: () => show(row), onfocus: () => show(row) })));
   choice.addEventListener("keydown", walk);
   show(state.row);
-  return { node: element("div", { class: "importance" }, element("p", { class: "intro" }, words("importanceIntro")),
-    element("p", { class: "muted" }, say("crossOnly", { layer: state.layer + 1 })), choice, panel) };
+  return { node: element("div", { class: "importance" }, element("p", { class: "intro" }, hasGradient(measures)
+    ? say("Three answers to one question: which source token mattered when this token was written? Choose a token.")
+    : say("Two answers to one question: which source token mattered when this token was written? Choose a token.")),
+    element("p", { class: "muted" }, say("Attention here is the mean of the chosen heads of cross-attention, layer {layer}.", { layer: state.layer + 1 })), choice, panel) };
 }
 
 function correlations(measures, other) {
@@ -28,7 +30,7 @@ function correlations(measures, other) {
   return Array.from({ length: T }, (_, row) => rankCorrelation(rowOf(measures.attention, row), rowOf(measures[other], row)));
 }
 
-function agreement(measures, row, words) {
+function agreement(measures, row) {
   const rows = Object.keys(measures).slice(1).map((name) => {
     const values = correlations(measures, name);
     const defined = values.filter((value) => value !== null);
@@ -37,17 +39,33 @@ function agreement(measures, row, words) {
   });
   const shown = (value) => (value === null ? "–" : number(value));
   const low = rows.some(({ here }) => here === null || here < AGREES);
-  return element("div", { class: "pane" }, heading(say("agreement")),
+  return element("div", { class: "pane" }, heading(say("Rank correlation with attention (Spearman, over the source tokens)")),
     element("dl", { class: "figures" }, ...rows.map(({ name, here, mean }) => element("div", { "data-measure": name },
-      element("dt", {}, say(name)), element("dd", {}, element("b", {}, shown(here)), ` ${say("thisToken")}`),
-      element("dd", {}, element("b", {}, shown(mean)), ` ${say("allTokens")}`)))),
-    element("p", { class: `caution ${low ? "low" : "high"}`, role: "note" }, words(low ? "cautionLow" : "cautionHigh")));
+      element("dt", {}, say(MEASURES[name])), element("dd", {}, element("b", {}, shown(here)), ` ${say("this token")}`),
+      element("dd", {}, element("b", {}, shown(mean)), ` ${say("mean of all tokens")}`)))),
+    element("p", { class: `caution ${low ? "low" : "high"}`, role: "note" }, caution(low, hasGradient(measures))));
+}
+
+// A page that computes has no gradient.
+function hasGradient(measures) {
+  return "gradient" in measures;
+}
+
+function caution(low, withGradient) {
+  if (low) {
+    return withGradient
+      ? say("Caution: here attention ranks the source tokens differently from gradient and occlusion. Do not read this map as an alignment or as the reason for the word.")
+      : say("Caution: here attention ranks the source tokens differently from occlusion. Do not read this map as an alignment or as the reason for the word.");
+  }
+  return withGradient
+    ? say("The three agree here. Even so, attention says where the model read from, not why it decided.")
+    : say("The two agree here. Even so, attention says where the model read from, not why it decided.");
 }
 
 function comparedBars(sentence, measures, row) {
   const names = Object.keys(measures);
   const most = names.map((name) => Math.max(...rowOf(measures[name], row), 1e-6));
-  const head = element("tr", {}, element("th", { scope: "col" }, say("sourceToken")), ...names.map((name) => element("th", { scope: "col" }, say(name))));
+  const head = element("tr", {}, element("th", { scope: "col" }, say("Source token")), ...names.map((name) => element("th", { scope: "col" }, say(MEASURES[name]))));
   const rows = sentence.source.tokens.map((token, key) => element("tr", {}, element("th", { scope: "row" }, isolated(token)),
     ...names.map((name, at) => {
       const value = rowOf(measures[name], row)[key];

@@ -1,4 +1,22 @@
-// Everything from the keyboard; the list of keys is in strings.js and shown by "?".
+// Everything from the keyboard; "?" shows the list of keys.
+
+const KEYS = [
+  ["?", msg("Show or hide this list")],
+  ["Tab", msg("To the next control")],
+  ["← ↑ → ↓", msg("Among tokens, cells, tabs; step by step: one step")],
+  ["Enter", msg("Keep the chosen word")],
+  ["Esc", msg("Let it go")],
+  ["n  p", msg("Next, previous sentence")],
+  ["t", msg("Next tab")],
+  ["e  d  c", msg("Encoder, decoder, cross-attention")],
+  ["[  ]", msg("Layer down, up")],
+  ["1–9  0", msg("Head on or off; all heads")],
+  ["v", msg("Next view")],
+  ["w", msg("Words or subwords")],
+  ["r", msg("Rollout")],
+  ["x", msg("Dark or light")],
+  ["g", msg("English or Turkish")],
+];
 
 const KEY_ACTIONS = {
   "?": () => toggleHelp(),
@@ -45,11 +63,10 @@ function goToSentence(sentence) {
 function toggleHelp() {
   const dialog = document.getElementById("help-dialog");
   if (dialog.open) return dialog.close();
-  const column = state.language === "en" ? 1 : 2;
   dialog.replaceChildren(
-    element("h2", { id: "help-title" }, say("keysTitle")),
+    element("h2", { id: "help-title" }, say("Keys")),
     element("dl", { class: "keys" }, ...KEYS.flatMap((row) => [
-      element("dt", {}, ...row[0].split(/ +/).map((key) => element("kbd", {}, key))), element("dd", {}, row[column])])),
-    button(say("close"), { id: "close-help", onclick: () => dialog.close() }));
+      element("dt", {}, ...row[0].split(/ +/).map((key) => element("kbd", {}, key))), element("dd", {}, say(row[1]))])),
+    button(say("Close"), { id: "close-help", onclick: () => dialog.close() }));
   dialog.showModal();
 }

@@ -6,8 +6,8 @@ const FAINTEST = 0.04;
 
 function linksView(picture) {
   const rows = Math.max(picture.queries.length, picture.keys.length);
-  const left = tokenList(picture.queries, say("queries"), "query", { class: "column left" });
-  const right = tokenList(picture.keys, say("keys"), "key", { class: "column right" });
+  const left = tokenList(picture.queries, say("looks"), "query", { class: "column left" });
+  const right = tokenList(picture.keys, say("is looked at"), "key", { class: "column right" });
   const all = drawn("g");
   const chosen = drawn("g");
   const svg = drawn("svg", { viewBox: `0 0 100 ${rows}`, preserveAspectRatio: "none", "aria-hidden": "true", class: "wires" }, all, chosen);
@@ -24,9 +24,9 @@ function linksView(picture) {
   lightListeners.push(show);
   show(lookedAt());
   const box = element("div", { class: `links${rows > 60 ? " dense" : ""}`, style: { "--rows": rows } },
-    element("p", { class: "axis left muted" }, say("queries"), " →"), element("span"), element("p", { class: "axis muted" }, say("keys")),
+    element("p", { class: "axis left muted" }, say("looks"), " →"), element("span"), element("p", { class: "axis muted" }, say("is looked at")),
     left, svg, right);
-  const note = cut ? element("p", { class: "muted note" }, say("strongest")) : null;
+  const note = cut ? element("p", { class: "muted note" }, say("Only the strongest links are drawn until you choose a word.")) : null;
   return { node: element("div", {}, ...[note].filter(Boolean), box) };
 }
 

@@ -6,7 +6,7 @@ function currentPicture() {
   const [queries, keys] = sidesOf(sentence, state.kind);
   const packed = (state.rollout ? sentence.rollout : sentence.maps)[state.kind][state.layer];
   const heads = state.rollout
-    ? [{ title: say("rolloutTitle", { layer: state.layer + 1 }), colour: rolloutColour(), matrix: matrixOf(packed, 0) }]
+    ? [{ title: say("Rollout, layers 1–{layer}", { layer: state.layer + 1 }), colour: rolloutColour(), matrix: matrixOf(packed, 0) }]
     : chosenHeads(packed);
   if (state.words) for (const head of heads) head.matrix = joined(head.matrix, queries.numbers, keys.numbers);
   return {
@@ -22,7 +22,7 @@ function currentPicture() {
 // The chosen heads of a packed map.
 function chosenHeads(packed) {
   return [...state.heads].sort((a, b) => a - b).map((head) => ({
-    title: say("headNumber", { number: head + 1 }), colour: headColour(head), matrix: matrixOf(packed, head),
+    title: say("Head {number}", { number: head + 1 }), colour: headColour(head), matrix: matrixOf(packed, head),
   }));
 }
 

@@ -4,7 +4,7 @@ const LISTED = 6;
 
 function readout(picture) {
   const box = element("aside", { class: "readout", id: "readout", "aria-live": "polite" });
-  const show = (cell) => box.replaceChildren(...(cell ? readCell(picture, cell) : [element("p", { class: "muted" }, say("hint"))]));
+  const show = (cell) => box.replaceChildren(...(cell ? readCell(picture, cell) : [element("p", { class: "muted" }, say("Point at a word, or reach it with the arrow keys, to see what it looks at and what looks at it. Click or Enter keeps it."))]));
   lightListeners.push(show);
   show(lookedAt());
   return box;
@@ -14,16 +14,16 @@ function readCell(picture, { query, key }) {
   const parts = [];
   if (query !== null && key !== null) {
     const names = { query: named(picture.queries[query]), key: named(picture.keys[key]) };
-    parts.push(element("p", { class: "cell" }, say("cell", { ...names, weight: "" }),
+    parts.push(element("p", { class: "cell" }, say("“{query}” → “{key}”: {weight}", { ...names, weight: "" }),
       ...picture.heads.map((head) => weightChip(head, head.matrix.values[query * picture.mean.S + key]))));
   }
   if (query !== null) {
     parts.push(...written(query));
-    parts.push(...weightList(say("looksAt", { token: named(picture.queries[query]) }), picture.keys, rowOf(picture.mean, query)));
+    parts.push(...weightList(say("“{token}” looks at", { token: named(picture.queries[query]) }), picture.keys, rowOf(picture.mean, query)));
   }
   const column = key ?? (picture.selfAttention ? sameToken(query) : null);
   if (column !== null) {
-    parts.push(...weightList(say("lookedAtBy", { token: named(picture.keys[column]) }), picture.queries, columnOf(picture.mean, column)));
+    parts.push(...weightList(say("“{token}” is looked at by", { token: named(picture.keys[column]) }), picture.queries, columnOf(picture.mean, column)));
   }
   return parts;
 }
@@ -37,7 +37,7 @@ function sameToken(query) {
 function written(query) {
   if (state.kind === "encoder-self" || state.words) return [];
   const tokens = currentSentence().target.tokens;
-  return [element("p", { class: "muted" }, say("reading", { read: named(tokens[query]), written: named(tokens[query + 1]) }))];
+  return [element("p", { class: "muted" }, say("having read “{read}”, about to write “{written}”", { read: named(tokens[query]), written: named(tokens[query + 1]) }))];
 }
 
 function weightChip(head, weight) {
@@ -52,7 +52,7 @@ function weightList(title, tokens, weights) {
       element("i", { style: { width: `${Math.min(100, 100 * weights[index])}%` } })), element("b", {}, number(weights[index]))));
   const rest = order.slice(LISTED);
   const restWeight = rest.reduce((sum, index) => sum + weights[index], 0);
-  if (rest.length) rows.push(element("li", { class: "muted more" }, say("more", { count: rest.length, weight: number(restWeight) })));
+  if (rest.length) rows.push(element("li", { class: "muted more" }, say("and {count} more, {weight} together", { count: rest.length, weight: number(restWeight) })));
   if (!rows.length) rows.push(element("li", { class: "muted more" }, say("nothing")));
   return [element("h3", {}, title), element("ul", { class: "weights" }, ...rows)];
 }

@@ -1,11 +1,11 @@
 // Starts a page whose sentences are all in the file.
 
 function drawPicker() {
-  setText("model", say("tagline", { name: visible(DATA.name) }));
-  setText("previous", "‹", say("previous"));
-  setText("next", "›", say("next"));
+  setText("model", say("attention of {name}", { name: visible(DATA.name) }));
+  setText("previous", "‹", say("Previous sentence"));
+  setText("next", "›", say("Next sentence"));
   const picker = document.getElementById("sentences");
-  picker.setAttribute("aria-label", say("sentence"));
+  picker.setAttribute("aria-label", say("Sentence"));
   picker.value = String(state.sentence);
   document.getElementById("previous").disabled = state.sentence === 0;
   document.getElementById("next").disabled = state.sentence === DATA.sentences.length - 1;

@@ -1,8 +1,12 @@
 // What is being looked at. change() redraws the page; look() only moves the light within the picture.
 const DATA = JSON.parse(document.getElementById("data").textContent);
 const KINDS = ["encoder-self", "decoder-self", "cross"];
+const KIND_NAMES = { "encoder-self": msg("Encoder"), "decoder-self": msg("Decoder"), cross: msg("Cross") };
+const LONG_KIND_NAMES = { "encoder-self": msg("Encoder self-attention"), "decoder-self": msg("Decoder self-attention"), cross: msg("Cross-attention") };
 const TABS = ["maps", "decoding", "heads", "importance"];
+const TAB_NAMES = { maps: msg("Attention"), decoding: msg("Step by step"), heads: msg("Heads off"), importance: msg("What mattered") };
 const VIEWS = ["links", "heat", "text"];
+const VIEW_NAMES = { links: msg("Links"), heat: msg("Heat map"), text: msg("Text") };
 
 const state = {
   sentence: 0,

@@ -1,8 +1,8 @@
 // The running text: the word under the light colours what it looks at (above the word) and what looks at it (below).
 
 function textView(picture) {
-  const queries = tokenList(picture.queries, say("queries"), "query", { class: "running" });
-  const keys = sharesItsText() ? queries : tokenList(picture.keys, say("keys"), "key", { class: "running" });
+  const queries = tokenList(picture.queries, say("looks"), "query", { class: "running" });
+  const keys = sharesItsText() ? queries : tokenList(picture.keys, say("is looked at"), "key", { class: "running" });
   const show = (cell) => {
     const query = cell?.query ?? null;
     const key = cell?.key ?? (queries === keys ? query : null);
@@ -14,8 +14,8 @@ function textView(picture) {
   lightListeners.push(show);
   show(lookedAt());
   const sample = (name) => element("span", { class: `sample ${name}` });
-  const legend = element("p", { class: "legend muted" }, sample("out"), say("outgoing"), sample("in"), say("incoming"));
-  const parts = queries === keys ? [queries] : [element("p", { class: "axis muted" }, say("queries"), " ↓"), queries, element("p", { class: "axis muted" }, say("keys")), keys];
+  const legend = element("p", { class: "legend muted" }, sample("out"), say("what it looks at"), sample("in"), say("what looks at it"));
+  const parts = queries === keys ? [queries] : [element("p", { class: "axis muted" }, say("looks"), " ↓"), queries, element("p", { class: "axis muted" }, say("is looked at")), keys];
   return { node: element("div", { class: "text-view" }, ...parts, legend) };
 }
 

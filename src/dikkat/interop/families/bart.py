@@ -71,8 +71,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     }  # fmt: skip
 
 
-_STORED = ("lm_head.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-BART = Family(("bart", "mbart"), "translator", keys, settings, ("model.",), ("classification_head.",), _STORED)
+BART = Family(("bart", "mbart"), "translator", keys, settings, ("model.",), ("classification_head.",))
 OTHERS = Family(
-    ("pegasus", "m2m_100"), "translator", keys, settings, ("model.",), (), (*_STORED, "embed_positions.weight")
+    ("pegasus", "m2m_100"), "translator", keys, settings, ("model.",), constants=("embed_positions.weight",)
 )

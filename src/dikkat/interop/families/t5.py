@@ -74,5 +74,4 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     }  # fmt: skip
 
 
-_STORED = ("encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-T5 = Family(("t5", "mt5"), "translator", keys, settings, constants=_STORED, layers="num_layers")
+T5 = Family(("t5", "mt5"), "translator", keys, settings, layers="num_layers")

@@ -14,13 +14,11 @@ from keras import ops
 from torch import Tensor, nn
 
 from dikkat.interop.exported_texts import TABLE_ROWS
-from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.blocks import PreNormResidual, Residual
 from dikkat.nn.layers import FeedForward, GatedFeedForward, RMSNorm
-from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.named_positions import Positions, ScoreBias
-from dikkat.nn.positions import SinusoidalPositions, sinusoids
-from dikkat.nn.relative import RelativeKeys, distance_buckets
+from dikkat.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from dikkat.nn.relative import AlibiBias, RelativeKeys, distance_buckets
 from dikkat.nn.rotary import rotations
 from dikkat.nn.sliding_window import Window
 

@@ -62,18 +62,9 @@ def classifier_readme(trained: TrainedClassifier, name: str) -> str:
     pooling = ""
     if trained.pools_by_attention:
         pooling = ", and to `pooling_weights` (batch, length), with which the learned query reads a text"
-    return f"""# {name}
-
-A classifier made by dikkat, as a model of Keras 3 in float32, of Keras' own layers and operations: it loads without
-code of dikkat, on TensorFlow, JAX and PyTorch. With `pip install keras tokenizers` and a backend, in this folder:
-
-```python
-{python}```
-
-The model maps `input_ids` (batch, length), of which padding is 0, to `logits` (batch, labels){pooling}.
-Logits are calibrated: their {function} is the probability of the run. A text has {trained.longest:,} tokens at most,
-`<bos>` before it included. The labels are in `config.json`, in the order of the logits.{cuts}
-"""
+    return template("keras_export_readme.of_classifier.txt").format(
+        name=name, python=python, pooling=pooling, function=function, longest=trained.longest, cuts=cuts
+    )
 
 
 def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
@@ -86,38 +77,14 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
     empty = "An empty prompt begins a text."
     if trained.special_tokens.begin is None:
         empty = "A prompt has a token at least."
-    return f"""# {name}
-
-A language model made by dikkat, as a model of Keras 3 in float32, of Keras' own layers and operations: it loads
-without code of dikkat, on TensorFlow, JAX and PyTorch.
-
-| file | |
-|---|---|
-| `model.keras` | the model, for `keras.models.load_model` |
-| `generate.py` | greedy writing with a cache, as a command and a module |
-| `tokenizer.json`, `tokenizer_config.json` | the tokenizer |
-| `config.json` | what `generate.py` needs to know |
-
-With `pip install keras tokenizers` and a backend:
-
-```
-$ KERAS_BACKEND=torch python generate.py "The start of a text"
-$ KERAS_BACKEND=jax python generate.py "The start of a text"
-$ KERAS_BACKEND=tensorflow python generate.py "The start of a text"
-```
-
-```python
-{_WRITING.format(most=trained.usual_output)}```
-
-The model maps `input_ids` (batch, length){prefix} to `logits` (batch, length, vocabulary) of each next token.
-It reads {trained.longest:,} tokens of prompt and text together, and can write one more. {empty} It learns on:
-
-```python
-{fitting}```
-
-What differs from `dikkat generate`: `generate.py` writes the most probable token, and stops after {trained.longest:,}
-tokens. The command draws by chance at a temperature of 0.8, forgets the older half of a long text, and writes on.
-"""
+    return template("keras_export_readme.of_language_model.txt").format(
+        name=name,
+        writing=_WRITING.format(most=trained.usual_output),
+        prefix=prefix,
+        longest=trained.longest,
+        empty=empty,
+        fitting=fitting,
+    )
 
 
 def readme(translator: TrainedTranslator, name: str) -> str:
@@ -127,40 +94,11 @@ def readme(translator: TrainedTranslator, name: str) -> str:
     limit = "Texts may have any length."
     if longest is not None:
         limit = f"A text may have {longest:,} tokens, `<eos>` of the source and `<bos>` of the target included."
-    lower = "The source is lower-cased by the rule of its language, as `translate.py` does.\n"
-    return f"""# {name}
-
-A translator{pair} made by dikkat, as a model of Keras 3 in float32, of Keras' own layers and operations: it loads
-without code of dikkat, on TensorFlow, JAX and PyTorch.
-
-| file | |
-|---|---|
-| `model.keras` | the model, for `keras.models.load_model` |
-| `translate.py` | greedy translation with a cache, as a command and a module |
-| `tokenizer.json`, `tokenizer_config.json`, … | the tokenizer, which adds the end mark |
-| `config.json` | what `translate.py` needs to know |
-
-With `pip install keras tokenizers` and a backend:
-
-```
-$ KERAS_BACKEND=torch python translate.py < source.txt
-$ KERAS_BACKEND=jax python translate.py < source.txt
-$ KERAS_BACKEND=tensorflow python translate.py < source.txt
-```
-
-```python
-{_PYTHON}```
-
-The model maps `source_ids` (batch, source) and `target_ids` (batch, target) to `logits` (batch, target, vocabulary) of
-each next token, and to `cross_attentions` (batch, layers, heads, target, source), the weights that the layers used.
-{limit} It learns on:
-
-```python
-{_TRAINING}```
-
-What differs from `dikkat translate`: the search is greedy. Beams, the cutting of long lines, loops that are written
-again, glossaries, tags and placeholders are dikkat's own.
-{lower if lowercases_dotted(translator.tokenizer_settings[0], translator.languages.source) else ""}"""
+    is_dotted = lowercases_dotted(translator.tokenizer_settings[0], languages.source)
+    lower = "The source is lower-cased by the rule of its language, as `translate.py` does.\n" if is_dotted else ""
+    return template("keras_export_readme.of_translator.txt").format(
+        name=name, pair=pair, python=_PYTHON, training=_TRAINING, limit=limit, lower=lower
+    )
 
 
 OLDEST_KERAS = (3, 15)

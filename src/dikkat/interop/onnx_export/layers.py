@@ -11,15 +11,13 @@ from onnx import TensorProto
 from torch import nn
 
 from dikkat.interop.onnx_export.graph import Graph
-from dikkat.nn.alibi import AlibiBias
 from dikkat.nn.blocks import PostNormResidual, PreNormResidual, Residual
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.layers import FeedForward, GatedFeedForward, RMSNorm
-from dikkat.nn.learned_positions import LearnedPositions
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import Positions, ScoreBias
-from dikkat.nn.positions import SinusoidalPositions, sinusoids
-from dikkat.nn.relative import BucketBias, RelativeKeys, distance_buckets
+from dikkat.nn.positions import LearnedPositions, SinusoidalPositions, sinusoids
+from dikkat.nn.relative import AlibiBias, BucketBias, RelativeKeys, distance_buckets
 from dikkat.nn.rotary import rotations
 from dikkat.nn.scorers import AdditiveScore, AttentionScorer
 from dikkat.nn.sliding_window import Window

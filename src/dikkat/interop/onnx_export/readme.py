@@ -50,31 +50,16 @@ def readme(translator: TrainedTranslator, name: str) -> str:
         limit = f"both lengths up to {longest:,} tokens, {marks}`<bos>` of the target included"
     languages = translator.languages
     pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
-    return f"""# {name}
-
-A translator{pair} made by dikkat, as graphs of ONNX with opset 17 in float32.
-
-| `{ENCODER}` | |
-|---|---|
-| in | `input_ids`, `attention_mask` |
-| out | `last_hidden_state` |
-
-| `{DECODER}` | |
-|---|---|
-| in | `input_ids`, `encoder_hidden_states`, `encoder_attention_mask`, `past_key_values.N.…` |
-| out | `logits`, `present.N.…`, `cross_attentions.N` |
-
-The batch may have any size, {limit}.
-The cache of the first step has length 0. `cross_attentions.N` (batch, heads, target, source) are the weights that layer
-N used.
-
-In Python, with `pip install onnxruntime tokenizers`:
-
-{fenced("python", python)}
-In JavaScript, with transformers.js:
-
-{script}
-{_differences(translator)}"""
+    return template("onnx_export_readme.of_translator.txt").format(
+        name=name,
+        pair=pair,
+        encoder=ENCODER,
+        decoder=DECODER,
+        limit=limit,
+        python=fenced("python", python),
+        script=script,
+        differences=_differences(translator),
+    )
 
 
 def _differences(translator: TrainedTranslator) -> str:
@@ -166,20 +151,15 @@ def classifier_readme(trained: TrainedClassifier, name: str) -> str:
     pooling = ""
     if trained.pools_by_attention:
         pooling = " `pooling_weights` (batch, length) are the weights with which the learned query reads a text."
-    return f"""# {name}
-
-A classifier made by dikkat, as a graph of ONNX with opset 17 in float32.
-
-| `{MODEL}` | |
-|---|---|
-| in | `input_ids`, `attention_mask` |
-| out | {outputs} |
-
-The batch may have any size, and a text up to {trained.longest:,} tokens, `<bos>` before it included. `logits`
-(batch, labels) are calibrated: their {shares} is the probability of the run.{pooling}
-The labels are in `config.json`, in the order of the logits.
-
-{_practice(python, _CLASSIFIER_JAVASCRIPT.format(folder=name), "classify", differences)}"""
+    return template("onnx_export_text_readme.of_classifier.txt").format(
+        name=name,
+        model=MODEL,
+        outputs=outputs,
+        longest=trained.longest,
+        shares=shares,
+        pooling=pooling,
+        practice=_practice(python, _CLASSIFIER_JAVASCRIPT.format(folder=name), "classify", differences),
+    )
 
 
 def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
@@ -215,20 +195,13 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
     reading = ""
     if trained.head.objective == "prefix":
         reading = "\nThe tokens of one call are read both ways, as the prefix in training: give the prompt whole.\n"
-    return f"""# {name}
-
-A language model made by dikkat, as a graph of ONNX with opset 17 in float32.
-
-| `{MODEL}` | |
-|---|---|
-| in | `input_ids`, `attention_mask`, `past_key_values.N.key`, `past_key_values.N.value` |
-| out | `logits`, `present.N.key`, `present.N.value` |
-
-The batch may have any size. The cache of the first step has length 0; `attention_mask` covers the cache and the new
-tokens, and is 0 at padding, which stands before a text. The model reads {trained.longest:,} tokens of prompt and text
-together, and can write one more. Entries that are never written have a logit lower than all others.
-{reading}
-{_practice(python, _WRITER_JAVASCRIPT.format(folder=name, most=most), "generate", differences)}"""
+    return template("onnx_export_text_readme.of_language_model.txt").format(
+        name=name,
+        model=MODEL,
+        longest=trained.longest,
+        reading=reading,
+        practice=_practice(python, _WRITER_JAVASCRIPT.format(folder=name, most=most), "generate", differences),
+    )
 
 
 def _practice(python: str, script: str, command: str, differences: list[str]) -> str:

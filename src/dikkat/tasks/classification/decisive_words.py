@@ -14,9 +14,8 @@ from dikkat.training.classification import pad_texts
 from dikkat_runtime.errors import msg
 from dikkat_runtime.tasks import decisive_words as by_any_engine
 from dikkat_runtime.tasks.classifier import Classifier
-from dikkat_runtime.tasks.decisive_words import DecisiveWords, read_groups
+from dikkat_runtime.tasks.decisive_words import DecisiveWords, read_groups, typed_words
 from dikkat_runtime.text.tokenizer import Tokenizer
-from dikkat_runtime.text.typed_words import typed_words
 
 
 @dataclass(frozen=True, slots=True, eq=False)

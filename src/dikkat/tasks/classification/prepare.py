@@ -2,12 +2,12 @@
 
 Choose size, vocabulary and schedule of a classifier from the amount of text, where the user names no preset.
 
-Each row was chosen by the trials in docs/log/.
+Each row was chosen by trials on validation data.
 """
 
 import hashlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
@@ -16,49 +16,58 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from dikkat.config import ClassifierConfig, RunConfig, build_config, merge, preset
+from dikkat.config import RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
-from dikkat.data.labelled import LabelledText, shortened, texts_seen
+from dikkat.data.labelled import LabelledText, texts_seen
 from dikkat.data.languages import guess_language
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification.data import ClassifyRequest, Parts, read_parts
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import fit_word_table
-from dikkat.tasks.common.settings import Settings, without_translating
+from dikkat.tasks.common.settings import Settings, require_start, tuning, without_translating
+from dikkat.tasks.common.weights import take_tokenizer
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
-from dikkat_runtime.special_tokens import BOS_ID
+from dikkat_runtime.tasks.classifier import read_ids
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 INITIAL = "initial.safetensors"
 """Name of the file of initial weights in the new run's own directory, since the other run may move."""
 
 _BACKBONE = ("embedding.", "positions.", "embedding_norm.", "encoder.")
-_FREE = (
-    "vocab_size", "target_vocab_size", "dropout", "attention_dropout", "start_from_zero", "add_source_eos",
-    "target_prefix",
-)  # fmt: skip
-"""Settings that no shape of a backbone depends on, and the size of the vocabulary, which comes with the tokenizer."""
+_FREE = ("target_vocab_size", "dropout", "attention_dropout", "start_from_zero", "add_source_eos", "target_prefix")
+"""Settings that no shape of a backbone depends on."""
 _RENAMED = {
     "translator": {"source_embedding.": "embedding."},
     # a language model is one stack of encoder blocks, which it calls its decoder
     "lm": {"decoder.": "encoder."},
     "classifier": {},
+    "encoder": {},
 }
 """Kinds of runs that keep the parts of a classifier's backbone under another name."""
 
 
-def shape_settings(path: Path) -> Settings:
-    """Return settings for a backbone of the shape of the run at `path`. Raises `UsageError` where it has none."""
+def shape_settings(path: Path, asked: Settings | None = None) -> Settings:
+    """Return settings for a backbone of the shape of the run at `path`. Raises `UsageError` where it has none.
+
+    What was imported knows more than these texts say: it is only tuned, by the settings `asked` for.
+    """
     run = RunDirectory.open(path)
     settings = run.read_config()
     task = _task(run, settings)
     model = {key: value for key, value in settings["model"].items() if key not in _FREE}
     if task == "lm":
         model["encoder_layers"] = model["decoder_layers"]
-    return {"model": model, "tokenizer": settings["tokenizer"]}
+    shape: Settings = {"model": model, "tokenizer": settings.get("tokenizer", {})}
+    if "imported_from" not in settings:
+        return shape
+    head_settings = settings.get("encoder", settings.get("classifier", {}))
+    pooling = {"pooling": head_settings["pooling"]} if head_settings.get("pooling") in ("mean", "first") else {}
+    most = min(TUNED_TOKENS, model["max_positions"] - 1)
+    return merge(tuning(asked or {}), shape, {"classifier": {"max_tokens": most, "word_dropout": 0.0, **pooling}})
 
 
 def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
@@ -72,6 +81,10 @@ def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, 
     for name, tensor in run.load_weights().items():
         old = next((prefix for prefix in renamed if name.startswith(prefix)), "")
         tensors[renamed.get(old, "") + name.removeprefix(old)] = tensor
+    if (segments := tensors.get("segment_embedding")) is not None:
+        # all tokens are of the first kind: its vector is added where all pass
+        where = "positions.embedding" if "positions.embedding" in tensors else "embedding.weight"
+        tensors[where] = tensors[where] + segments[0]
     if "output_weight" in tensors:
         # a matrix that is tied is saved once, under the name of the output
         tensors.setdefault("embedding.weight", tensors["output_weight"])
@@ -98,6 +111,8 @@ def _task(run: RunDirectory, settings: dict[str, Any]) -> str:
     return str(task)
 
 
+TUNED_TOKENS = 256
+"""Tokens that a classifier reads of a text where its encoder was imported, unless it is told otherwise."""
 MAX_IDLE_LOOKS = 2
 """Validations after which an encoder that adds nothing to the word table learns no more."""
 _MAX_CLASSES = 4
@@ -109,7 +124,7 @@ def classifier_settings_for(texts: int, classes: int = 2, *, has_word_table: boo
 
     Without a word table an encoder of as many texts learns for longer, with a hashed table of few classes.
 
-    The row up to 100,000 was chosen by the trials in docs/log/, the others scale it: a label carries little
+    The row up to 100,000 was chosen by trials on validation data, the others scale it: a label carries little
     information, so a classifier is small, drops much, and never sees all the words of a text at once.
     """
     if texts < 3_000:
@@ -161,17 +176,17 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
+    require_start(request.settings, request.init, request.where)
     first = _config(request, texts=0, classes=0)
     parts = read_parts(request, first.classifier, first.data, first.training.seed, run.path)
     config = _with_language(
         _with_objective(_config(request, len(parts.train), len(parts.labels)), parts, request), parts, request.where
     )
-    tokenizer = _tokenizer(request, parts, config)
-    config = build_config(
-        merge(config.model_dump(), {"model": {"vocab_size": tokenizer.vocab_size}}), where=request.where
-    )
     initial = initial_model(request.init, config, len(parts.labels)) if request.init else None
-    tokenizer.save(run.tokenizer)
+    tokenizer = _tokenizer(request, parts, config, run)
+    if initial is None:
+        sizes: Settings = {"model": {"vocab_size": tokenizer.vocab_size}}
+        config = build_config(merge(config.model_dump(), sizes), where=request.where)
     run.make_folder("corpus")
     for name, texts in (("train", parts.train), ("validation", parts.validation)):
         Corpus.build(run.corpus, name, _encoded(texts, parts.labels, tokenizer, config))
@@ -195,14 +210,6 @@ def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, Cle
     return config, parts.report
 
 
-def read_ids(ids: Sequence[int], config: ClassifierConfig) -> list[int]:
-    """Return the ids that the model reads of a text.
-
-    They are `<bos>`, which stands for the whole, and at most `max_tokens` others.
-    """
-    return [BOS_ID, *shortened(ids, config.max_tokens, config.beginning)]
-
-
 def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     """The language of the texts, guessed and noted where none is named: it decides how I is lower-cased."""
     if config.data.source_language or not (language := guess_language(parts.train.texts)):
@@ -220,7 +227,7 @@ def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
     if has_word_table:
         chosen["training"]["patience"] = MAX_IDLE_LOOKS
     base = preset(request.preset) if request.preset else chosen
-    backbone = shape_settings(request.init) if request.init else {}
+    backbone = shape_settings(request.init, request.settings) if request.init else {}
     asked = build_config(merge(_NO_TEST, base, backbone, request.settings), where=request.where)
     config = without_translating(asked, request.where)
     needed, most = config.classifier.max_tokens + 1, config.model.max_positions
@@ -254,9 +261,9 @@ def _with_objective(config: RunConfig, parts: Parts, request: ClassifyRequest) -
     return build_config(merged, where=where)
 
 
-def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig) -> Tokenizer:
+def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig, run: RunDirectory) -> AnyTokenizer:
     if request.init is not None:
-        return Tokenizer.load(RunDirectory.open(request.init).tokenizer)
+        return take_tokenizer(run, request.init, config.model.vocab_size)
     language = config.data.source_language
     texts = parts.train
     if len(texts) > VOCABULARY_TEXTS:
@@ -264,17 +271,20 @@ def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig) -> Tok
         parts.report.notes.append(
             msg("vocabulary: learned from {count:,} texts that were drawn by the seed", len(texts))
         )
-    return Tokenizer.train(texts.texts, config.tokenizer, (language, language))
+    tokenizer = Tokenizer.train(texts.texts, config.tokenizer, (language, language))
+    tokenizer.save(run.tokenizer)
+    return tokenizer
 
 
 def _encoded(
-    texts: Iterable[LabelledText], labels: tuple[str, ...], tokenizer: Tokenizer, config: RunConfig
+    texts: Iterable[LabelledText], labels: tuple[str, ...], tokenizer: AnyTokenizer, config: RunConfig
 ) -> Iterator[tuple[list[int], list[int]]]:
     rest, number = iter(texts), {label: index for index, label in enumerate(labels)}
     while some := list(islice(rest, _ENCODED_AT_ONCE)):
         encoded = tokenizer.encode_batch([example.text for example in some], config.data.source_language)
         for example, ids in zip(some, encoded, strict=True):
-            yield read_ids(ids, config.classifier), [number[label] for label in example.labels]
+            read = read_ids(tokenizer, ids, config.classifier.max_tokens, config.classifier.beginning)
+            yield read, [number[label] for label in example.labels]
 
 
 def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> None:

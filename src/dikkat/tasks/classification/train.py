@@ -22,9 +22,9 @@ from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
 from dikkat.tasks.classification.obvious_baseline import compared
 from dikkat.tasks.classification.prepare import prepare
-from dikkat.tasks.common.fitting import PrecisionTrial
+from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import foreign_validations, left_out
+from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask, MultiLabelTask, TableScores, begin_with_shares
 from dikkat_runtime.engine.options import Precision
@@ -172,8 +172,9 @@ class ClassifierJob:
     def facts(self, task: ClassificationTask, config: RunConfig) -> dict[str, str]:
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         most, model = config.classifier.max_tokens, config.model
-        # <bos> stands before what is read
-        full = int(length_counts(task.corpus.lengths("source"))[most + 1 :].sum())
+        counts = length_counts(task.corpus.lengths("source"))
+        # what was cut has all places, of which one more is for <bos> where nothing was imported
+        full = int(counts[max(most, len(counts) - 1) :].sum())
         beginning = round(most * config.classifier.beginning)
         return {
             "texts": msg(

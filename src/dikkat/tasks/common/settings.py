@@ -4,11 +4,37 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from dikkat.config import RunConfig, build_config
+from dikkat.config import RunConfig, build_config, merge
 from dikkat_runtime.errors import UsageError
 
 Settings = dict[str, dict[str, Any]]
 """Sections of a config.json that differ from the defaults."""
+
+
+TUNED: Settings = {
+    "model": {"dropout": 0.1},
+    "training": {
+        "optimizer": "adamw", "learning_rate": 1e-4, "beta2": 0.999, "weight_decay": 0.01, "label_smoothing": 0.0,
+        "ema_decay": 0.99, "tokens_per_batch": 2_048, "max_epochs": 2.0, "validations": 6, "patience": 4,
+    },
+}  # fmt: skip
+"""Settings by which a model that another toolkit trained learns on: it must not forget what it knows."""
+LOW_RANK_RATE = 1e-3
+"""Learning rate of low-rank updates, which begin at zero."""
+
+
+def tuning(asked: Settings) -> Settings:
+    """Return `TUNED`, with the learning rate of low-rank updates where these are `asked` for."""
+    is_low_rank = bool(asked.get("training", {}).get("low_rank"))
+    return merge(TUNED, {"training": {"learning_rate": LOW_RANK_RATE}}) if is_low_rank else TUNED
+
+
+def require_start(asked: Settings, start: Path | None, where: str) -> None:
+    """Raise `UsageError` for low-rank updates of weights that nothing was learned into yet."""
+    if start is None and asked.get("training", {}).get("low_rank"):
+        raise UsageError(
+            "{where}: training.low_rank (--lora) updates a model that is there: name it with --from", where
+        )
 
 
 def run_config(settings: dict[str, object], where: str) -> RunConfig:

@@ -22,18 +22,7 @@ from dikkat.kernels.processor import keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.checkpoints import installed_version
 from dikkat.run_directory.data_source import data_source
-from dikkat.tasks.common.device import device_name, find_device
-from dikkat.tasks.common.fitting import (
-    LEARNING_SHARE,
-    PrecisionTrial,
-    advised_minutes,
-    needed_updates,
-    seconds_of_trial,
-    trial_line,
-    try_precisions,
-)
-from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import (
+from dikkat.tasks.common.card import (
     MANY_TIMES,
     MORE_TIMES,
     Ending,
@@ -41,6 +30,17 @@ from dikkat.tasks.common.verdict import (
     longer_run,
     problems,
     training_facts,
+)
+from dikkat.tasks.common.device import device_name, find_device
+from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.speed_trial import (
+    LEARNING_SHARE,
+    PrecisionTrial,
+    advised_minutes,
+    needed_updates,
+    seconds_of_trial,
+    trial_line,
+    try_precisions,
 )
 from dikkat.training.budget import Budget, RunningClock, TimeBudget, UpdateBudget
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
@@ -187,43 +187,34 @@ class Job(Protocol):
     @property
     def data(self) -> tuple[str, ...]:
         """Return the data as named by the user; empty when a run is resumed."""
-        ...
 
     @property
     def has_settings(self) -> bool:
         """Return whether the user set anything."""
-        ...
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
         """Write everything that training reads into `run`, config.json last.
 
         The user's data is not read again after this.
         """
-        ...
 
     def task(self, run: RunDirectory, config: RunConfig) -> Task:
         """Return the training task with a new model."""
-        ...
 
     def facts(self, task: Any, config: RunConfig) -> dict[str, str]:
         """Return facts about `task` to print before the first update, by name."""
-        ...
 
     def shortcomings(self, task: Any) -> tuple[str, ...]:
         """Return what is wrong with the data of `task`, each as a clause of a sentence."""
-        ...
 
     def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial | None:
         """Return the trial of a finished run in float32 and int8, or None; called where the native engine can run."""
-        ...
 
     def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
         """Return what a user should know of the finished run, one line each."""
-        ...
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         """Return the model card of the finished run as Markdown."""
-        ...
 
 
 class TrainWatcher(Watcher, Protocol):

@@ -13,8 +13,12 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import Described, read_header, read_metadata, read_tensors
 from dikkat.training.parameters import FlatParameters
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg
+from dikkat_runtime.files import write_atomically
+from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
+from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.run.weights import STORED_PRECISION, require_weights
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer
 
 Model = TypeVar("Model", bound=nn.Module)
 
@@ -45,7 +49,8 @@ def build_to_train(run: RunDirectory, config: ModelConfig, build: Callable[[], M
     Raises `DataError` like `build_checked`, and `UsageError` for sizes out of range.
     """
     for folder in run.checkpoint_folders():
-        file = folder / run.weights.name
+        # a checkpoint of low-rank updates does not hold the matrices that they are of
+        file = run.initial if run.initial.exists() else folder / run.weights.name
         try:
             read_header(file)
         except (DataError, MissingInputError):
@@ -86,6 +91,12 @@ def load_initial(model: nn.Module, run: RunDirectory) -> None:
         parameters.fill(parameters.master, read_tensors(run.initial))
     except RuntimeError as error:
         raise DataError("{file}: does not fit {config}: {error}", run.initial, run.config, error) from None
+
+
+def take_tokenizer(run: RunDirectory, start: Path, vocab_size: int, language: str = "") -> AnyTokenizer:
+    """Copy the tokenizer of the run at `start` into `run`, and return it. Raises as `load_tokenizer`."""
+    write_atomically(run.tokenizer, checked(start, TOKENIZER).read_bytes())
+    return load_tokenizer(run.tokenizer, vocab_size, language)
 
 
 def _build(run: RunDirectory, config: ModelConfig, build: Callable[[], Model], file: Path) -> Model:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from itertools import chain
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from dikkat.models.factory import build_language_model
 from dikkat.models.language_model import LanguageModel as Network
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.tasks.common.fitting import (
+from dikkat.tasks.common.card import foreign_validations
+from dikkat.tasks.common.settings import Settings, require_start, tuning, without_translating
+from dikkat.tasks.common.speed_trial import (
     FEW_PASSES,
     PrecisionTrial,
     asked_minutes,
@@ -31,16 +34,15 @@ from dikkat.tasks.common.fitting import (
     needed_updates,
     with_asked_training,
 )
-from dikkat.tasks.common.settings import Settings, without_translating
-from dikkat.tasks.common.verdict import foreign_validations
-from dikkat.tasks.common.weights import build_to_train
+from dikkat.tasks.common.weights import build_to_train, load_initial, take_tokenizer
 from dikkat.tasks.in_memory import language_model_of
 from dikkat.training.language_modelling import LanguageModelTask
 from dikkat_runtime.engine.options import Device, GenerationOptions, Precision
-from dikkat_runtime.errors import msg
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.metrics import settings_hash
-from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
+from dikkat_runtime.special_tokens import SpecialTokens
 from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 # Turn documents into ids, and learn their vocabulary, in memory that does not grow with them.
@@ -65,23 +67,28 @@ def vocabulary_texts(documents: Sequence[Document], seed: int) -> Iterator[str]:
     yield from (piece for piece in pieces if bits.random_raw() < limit)
 
 
-def encoded(documents: Iterable[Document], tokenizer: Tokenizer, kind: str) -> Iterator[Iterable[int]]:
+def encoded(documents: Iterable[Document], tokenizer: AnyTokenizer, kind: str) -> Iterator[Iterable[int]]:
     """Yield the ids of each document, each to be read before the next, as those of its whole text are.
 
-    `<bos>` stands where a text begins, `<eos>` where it ends. A vocabulary of the kind unigram cuts a text as a whole,
-    which is then in memory.
+    `<bos>` stands where a text begins, `<eos>` where it ends, or the marks of an imported model that has some. A
+    vocabulary of the kind unigram cuts a text as a whole, which is then in memory, and so does an imported one.
     """
+    marks = special_tokens_of(tokenizer)
+    if isinstance(tokenizer, ForeignTokenizer):
+        kind = "foreign"
     if kind in ("characters", "bytes"):
         for document in documents:
-            yield _marked(document, chain.from_iterable(_of_characters(piece, tokenizer) for piece in document.pieces))
+            yield _marked(
+                document, chain.from_iterable(_of_characters(piece, tokenizer) for piece in document.pieces), marks
+            )
         return
     for group in _groups(documents):
         if len(group) == 1 and len(group[0].pieces) > 1 and kind in ("bpe", "words"):
             (document,) = group
-            yield _marked(document, chain.from_iterable(_of_words(document.pieces, tokenizer, kind)))
+            yield _marked(document, chain.from_iterable(_of_words(document.pieces, tokenizer, kind)), marks)
         else:
             rows = tokenizer.encode_batch([document.text for document in group])
-            yield from (_marked(document, ids) for document, ids in zip(group, rows, strict=True))
+            yield from (_marked(document, ids, marks) for document, ids in zip(group, rows, strict=True))
 
 
 def _groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
@@ -97,18 +104,19 @@ def _groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
         yield waiting
 
 
-def _marked(document: Document, ids: Iterable[int]) -> Iterator[int]:
-    return chain([BOS_ID] * document.begins, ids, [EOS_ID] * document.ends)
+def _marked(document: Document, ids: Iterable[int], marks: SpecialTokens) -> Iterator[int]:
+    begin, end = ([] if mark is None else [mark] for mark in (marks.begin, marks.end))
+    return chain(begin * document.begins, ids, end * document.ends)
 
 
-def _of_characters(piece: str, tokenizer: Tokenizer) -> Iterator[int]:
+def _of_characters(piece: str, tokenizer: AnyTokenizer) -> Iterator[int]:
     """Ids of a piece of a text, of any of its pieces one after the other, which are encoded side by side."""
     starts = range(0, len(piece), _CHARACTERS_AT_ONCE)
     rows = tokenizer.encode_batch([piece[start : start + _CHARACTERS_AT_ONCE] for start in starts])
     return chain.from_iterable(rows)
 
 
-def _of_words(pieces: Iterable[str], tokenizer: Tokenizer, kind: str) -> Iterator[Sequence[int]]:
+def _of_words(pieces: Iterable[str], tokenizer: AnyTokenizer, kind: str) -> Iterator[Sequence[int]]:
     """Ids of the pieces of a text.
 
     A vocabulary of the kind bpe puts a space before a text: it is the one that a piece begins with, or is left out
@@ -181,6 +189,9 @@ def language_model_settings_for(characters: int, asked: Settings, device: Device
     return fitting(with_asked_training(candidates, asked), minutes, language_model_seconds, needed)
 
 
+TUNED_CONTEXT = 256
+"""Most tokens that a model from another run sees at once, unless it is told otherwise: it can read more afterwards."""
+_FREE = {"dropout", "attention_dropout"}
 _PROMPT_TOKENS = 16
 _OPTIONS = GenerationOptions(max_tokens=64)
 
@@ -188,7 +199,7 @@ _OPTIONS = GenerationOptions(max_tokens=64)
 class Sample:
     """Continue, or fill in, a window of the held-out text; another one at each validation."""
 
-    def __init__(self, tokenizer: Tokenizer, held_out: Windows, config: RunConfig) -> None:
+    def __init__(self, tokenizer: AnyTokenizer, held_out: Windows, config: RunConfig) -> None:
         self._tokenizer, self._held_out, self._config = tokenizer, held_out, config
 
     def __call__(self, model: Network, number: int) -> tuple[tuple[str, str], ...]:
@@ -228,7 +239,7 @@ def language_model_card(settings: dict[str, Any], metrics: list[dict[str, Any]],
         f"- fingerprint of the training text: sha256 {source['sha256']}",
         f"- tokens: {settings['tokenizer']['kind']}, vocabulary {settings['model']['vocab_size']:,};"
         f" context {asked['context']}",
-        f"- preset: {source['preset']}",
+        f"- preset: {source['preset']}" + (f", begun with {source['init']}" if source.get("init") else ""),
         f"- settings: sha256 {settings_hash(settings)}",
         f"- trained: {best['epoch']:.1f} passes, {best['tokens']:,} tokens, {metrics[-1]['seconds'] / 60:.1f} minutes",
         "",
@@ -254,11 +265,13 @@ class LanguageModelJob:
     """Where the overrides come from, for error messages."""
     device: Device = "cpu"
     """Device that the model will be trained on."""
+    start: Path | None = None
+    """Run whose weights and tokenizer are the initial ones."""
 
     @property
     def has_settings(self) -> bool:
         """Return whether the user set anything."""
-        return bool(self.settings or self.preset)
+        return bool(self.settings or self.preset or self.start)
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
         """Write everything that training reads into `run`, config.json last.
@@ -266,21 +279,21 @@ class LanguageModelJob:
         Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`.
         """
         # wrong settings should be known before any text is read
+        require_start(self.settings, self.start, self.where)
         seed = self._config(0).training.seed
         documents = list(read_documents(self.data, run.path))
         train, held_out = split_documents(documents, seed)
         config = self._config(_size(train))
-        language = config.data.source_language
-        tokenizer = Tokenizer.train(vocabulary_texts(train, seed), config.tokenizer, (language, ""))
-        tokenizer.language = language
-        tokenizer.save(run.tokenizer)
+        tokenizer = self._tokenizer(train, config, run)
         run.make_folder("corpus")
         for name, part in (("train", train), ("validation", held_out)):
             Corpus.build(run.corpus, name, ((ids, ()) for ids in encoded(part, tokenizer, config.tokenizer.kind)))
-        config = build_config(merge(config.model_dump(), _model(config, tokenizer)), where=self.where)
+        if self.start is None:
+            config = build_config(merge(config.model_dump(), _model(config, tokenizer)), where=self.where)
         source = {
             "data": list(self.data),
             "preset": self.preset or "chosen from the amount of text",
+            "init": None if self.start is None else str(self.start),
             "documents": len(documents),
             "train_characters": _size(train),
             "validation_characters": _size(held_out),
@@ -299,18 +312,18 @@ class LanguageModelJob:
             for name, size in (("train", training.tokens_per_batch), ("validation", 16384))
         )
         source = data_source(run.read_config(), run.config)
+        build = partial(build_language_model, config.model, asked.objective, training.seed)
+        model = build_to_train(run, config.model, build)
+        if run.initial.exists():
+            load_initial(model, run)
         return LanguageModelTask(
-            build_to_train(
-                run, config.model, partial(build_language_model, config.model, asked.objective, training.seed)
-            ),
+            model,
             train,
             held_out,
             asked,
             training,
             held_out.num_tokens / source["validation_bytes"] / math.log(2),
-            Sample(
-                Tokenizer.load(run.tokenizer, config.model.vocab_size, config.data.source_language), held_out, config
-            ),
+            Sample(load_tokenizer(run.tokenizer, vocab_size, config.data.source_language), held_out, config),
         )
 
     def facts(self, task: LanguageModelTask, config: RunConfig) -> dict[str, str]:
@@ -362,7 +375,38 @@ class LanguageModelJob:
         """Return the model card of the finished run as Markdown."""
         return language_model_card(run.read_config(), rows, run.foreign_metrics())
 
+    def _tokenizer(self, train: Sequence[Document], config: RunConfig, run: RunDirectory) -> AnyTokenizer:
+        """Return the tokenizer, and write it, with the initial weights where there are some."""
+        language, seed = config.data.source_language, config.training.seed
+        if self.start is not None:
+            run.write_tensors(run.initial.name, RunDirectory.open(self.start).load_weights())
+            return take_tokenizer(run, self.start, config.model.vocab_size, language)
+        tokenizer = Tokenizer.train(vocabulary_texts(train, seed), config.tokenizer, (language, ""))
+        tokenizer.language = language
+        tokenizer.save(run.tokenizer)
+        return tokenizer
+
+    def _base(self, path: Path) -> Settings:
+        """Return the settings of a run that goes on from `path`. Raises `UsageError` for one of another kind."""
+        settings = RunDirectory.open(path).read_config()
+        if (task := settings.get("task", "translator")) != "lm":
+            raise UsageError('{path}: holds a "{task}"; --from takes a language model', path, task)
+        own = settings["language_model"]
+        if "imported_from" in settings and own["objective"] == "masked":
+            raise UsageError("{path}: hides tokens by a mark of its own; --from takes a model that writes", path)
+        shape: Settings = {name: settings[name] for name in ("model", "tokenizer", "data") if name in settings}
+        shape["language_model"] = {**own, "context": min(own["context"], TUNED_CONTEXT)}
+        for section in ("model", "tokenizer"):
+            if changed := next(iter(self.settings.get(section, {}).keys() - _FREE), None):
+                raise UsageError(
+                    "{where}: {section}.{setting} is decided by {path}; leave it out, or leave out --from"
+                ).fill(self.where, section, changed, path)
+        return merge(shape, tuning(self.settings))
+
     def _config(self, characters: int) -> RunConfig:
+        if self.start is not None:
+            layers = (self._base(self.start), self.settings)
+            return without_translating(build_config(merge(*layers), where=self.where), self.where)
         chosen = (
             preset(self.preset) if self.preset else language_model_settings_for(characters, self.settings, self.device)
         )
@@ -374,7 +418,7 @@ def _size(documents: Sequence[Document]) -> int:
     return sum(document.size for document in documents)
 
 
-def _model(config: RunConfig, tokenizer: Tokenizer) -> Settings:
+def _model(config: RunConfig, tokenizer: AnyTokenizer) -> Settings:
     """What only the data decides."""
     settings: dict[str, Any] = {"vocab_size": tokenizer.vocab_size}
     if config.model.positions == "learned":

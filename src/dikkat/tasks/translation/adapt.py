@@ -19,7 +19,7 @@ from dikkat.models.factory import build_model
 from dikkat.run_directory import HeldOut, RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_tensors
-from dikkat.tasks.common.settings import Settings, run_config
+from dikkat.tasks.common.settings import Settings, run_config, tuning
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.tasks.in_memory import translator_of
 from dikkat.tasks.translation.evaluate import scored_as_trained
@@ -31,7 +31,7 @@ from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
-from dikkat_runtime.tasks.reading_limits import limits_of_run
+from dikkat_runtime.tasks.reading import limits_of_run
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.text_files import read_lines
@@ -68,6 +68,8 @@ class Base:
     run: RunDirectory
     config: RunConfig
     vocabularies: Vocabularies
+    tuned: Settings | None
+    """Settings that an imported translator learns on with; None for one that was trained here."""
 
     @classmethod
     def open(cls, path: Path, asked: Settings, where: str) -> "Base":
@@ -89,20 +91,16 @@ class Base:
                     "{where}: {section}.{setting} is decided by {path}; leave it out, or leave out --from"
                 ).fill(where, section, changed, path)
         config = run_config(settings, str(run.config))
-        return cls(run, config, Vocabularies.load(run, config.model, config.data.vocabularies))
+        tuned = tuning(asked) if "imported_from" in settings else None
+        return cls(run, config, Vocabularies.load(run, config.model, config.data.vocabularies), tuned)
 
     def settings(self, pairs: int) -> Settings:
         """Return the settings of a translator that has this base and so many new pairs."""
         own = self.config.model_dump()
         tokens, passes = next(((tokens, passes) for most, tokens, passes in PASSES if pairs <= most), MANY)
-        training = {**GENTLE, "tokens_per_batch": tokens, "max_epochs": passes}
-        return {
-            "model": own["model"],
-            "tokenizer": own["tokenizer"],
-            "data": own["data"],
-            "training": training,
-            "decoding": own["decoding"],
-        }
+        rates = GENTLE if self.tuned is None else self.tuned["training"]
+        training = {**rates, "tokens_per_batch": tokens, "max_epochs": passes}
+        return {**{name: own[name] for name in ("model", "tokenizer", "data", "decoding")}, "training": training}
 
     def require_languages(self, data: str, source: str, target: str) -> None:
         """Raise `UsageError` where files or their names say that they are in other languages than the base."""

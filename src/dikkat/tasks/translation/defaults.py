@@ -1,12 +1,13 @@
 """Choose size, vocabulary and schedule from the amount of data, where the user names no preset.
 
-Each row was chosen by the trials in docs/log/; more data allows more parameters and needs fewer passes.
+Each row was chosen by trials on validation data; more data allows more parameters and needs fewer passes.
 """
 
 from typing import NotRequired, TypedDict
 
 from dikkat.config import RunConfig, merge
-from dikkat.tasks.common.fitting import (
+from dikkat.tasks.common.settings import Settings
+from dikkat.tasks.common.speed_trial import (
     FEW_PASSES,
     asked_minutes,
     fitting,
@@ -15,7 +16,6 @@ from dikkat.tasks.common.fitting import (
     translator_seconds,
     with_asked_training,
 )
-from dikkat.tasks.common.settings import Settings
 from dikkat_runtime.engine.options import Device
 
 MINUTES_FOR_BOTH_DIRECTIONS = 0.6

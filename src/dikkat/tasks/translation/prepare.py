@@ -24,7 +24,7 @@ from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
 from dikkat.data.splitting import hold_out_pairs
 from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
 from dikkat.run_directory import HeldOut, RunDirectory
-from dikkat.tasks.common.settings import Settings
+from dikkat.tasks.common.settings import Settings, require_start
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, General, scores_before
 from dikkat.tasks.translation.defaults import translator_settings
 from dikkat.tasks.translation.guiding import check_guided, write_links
@@ -344,6 +344,7 @@ def read_parts(request: TrainRequest) -> tuple[Parts, RunConfig]:
 
 def _base(request: TrainRequest) -> Base | None:
     """Open the translator to begin with. Raises `UsageError` where something else would decide the model too."""
+    require_start(request.settings, request.start, request.where)
     if request.start is None:
         if request.keep:
             raise UsageError("--keep is text for the translator of --from to keep; give --from too, or leave it out")

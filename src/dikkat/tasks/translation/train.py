@@ -16,9 +16,9 @@ from dikkat.evaluation.scores import PLAIN, Scoring, score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.tasks.common.fitting import PrecisionTrial
+from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.verdict import foreign_validations, left_out
+from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train, load_initial
 from dikkat.tasks.translation.adapt import adaptation_lines, general_floor, held_out_lines, settle, why_stopped
 from dikkat.tasks.translation.evaluate import scored_as_trained

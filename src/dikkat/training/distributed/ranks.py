@@ -98,31 +98,24 @@ class Ranks(Protocol):
     @property
     def is_first(self) -> bool:
         """Tell whether this rank is the one that writes, validates and speaks."""
-        ...
 
     def parts(self, number: int) -> range:
         """Return which of the parts of an update, cut into that number, are this rank's."""
-        ...
 
     def clock(self, wall: Clock) -> Clock:
         """Return a clock that tells all ranks the `wall` time of the first one, as it was at the last exchange."""
-        ...
 
     def tick(self, should_stop: bool) -> bool:
         """Move the clock on; returns whether any rank should stop."""
-        ...
 
     def share(self, values: Sequence[float]) -> list[float]:
         """Return the values of the first rank, whatever the others have."""
-        ...
 
     def adopt(self, state: Mapping[str, Any], vectors: Iterable[Tensor]) -> dict[str, Any]:
         """Return the state of the first rank, and copy its vectors into those of the others."""
-        ...
 
     def sum_count(self, count: int) -> int:
         """Add up a number of all ranks."""
-        ...
 
     def sum_parts(self, number: int, part: Callable[[int], Tensor], early: EarlyPart | None = None) -> Tensor:
         """Add up the vectors (N,) that `part` computes for each of so many parts of an update, in float32.
@@ -131,7 +124,6 @@ class Ranks(Protocol):
         same bits for any number of ranks. With `early`, of all ranks or of none, several ranks exchange the early
         entries while the last part of each computes the others.
         """
-        ...
 
     def share_out(self, number: int, work: Callable[[Sequence[int]], list[T] | None]) -> list[T] | None:
         """Return what `work` computes of all items below `number`, in their order; each rank does some of them.
@@ -139,42 +131,33 @@ class Ranks(Protocol):
         It gets the items of this rank and returns a result for each, which JSON can hold, however long that takes; or
         None, where it was asked to stop, and then None comes back to all ranks.
         """
-        ...
 
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
         """Return the values (total,) of all ranks; those of this one, (N,), begin at `start`."""
-        ...
 
     def complete(self, vector: Tensor, spans: Sequence[Sequence[slice]]) -> None:
         """Fill in the entries of `vector` (N,) that other ranks computed: those in the `spans` of each rank."""
-        ...
 
     def collect(self, kept: Tensor, spans: Sequence[Sequence[slice]]) -> Iterator[Tensor]:
         """Yield a whole vector piece by piece on the first rank, and nothing on others; each keeps its `spans` of it.
 
         All ranks must go through it to the end. A piece is there until the next.
         """
-        ...
 
     def deal(self, whole: Tensor | None, kept: Tensor, spans: Sequence[Sequence[slice]]) -> None:
         """Copy into `kept` this rank's `spans` of the vector that is `whole` on the first rank."""
-        ...
 
     def mark_begun(self) -> None:
         """Note, on the first rank, that the run is that of this command: `has_begun` when it is started again."""
-        ...
 
     def leading(self) -> AbstractContextManager[None]:
         """Let the first rank work alone in the body, however long, while the others are in `await_first`."""
-        ...
 
     def await_first(self) -> None:
         """Wait until the first rank leaves `leading`."""
-        ...
 
     def check_same(self, facts: Mapping[str, str], where: str) -> None:
         """Compare facts, by name, with those of the first rank. Raises `DataError` naming the first that differs."""
-        ...
 
 
 class OneProcess:

@@ -15,6 +15,7 @@ from dikkat.config import TrainingConfig
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.training.distributed.exchanged_sum import take
 from dikkat.training.distributed.ranks import EarlyPart, Ranks
+from dikkat.training.low_rank import LowRankParameters
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.precision import Precision
 from dikkat.training.state import TrainingState
@@ -50,8 +51,10 @@ class EarlyGradients:
 
 
 def early_gradients(model: nn.Module, parameters: FlatParameters) -> EarlyGradients | None:
-    """Return the early gradients of a translator; None for any other model, where all end together."""
-    return EarlyGradients(model, parameters) if isinstance(model, EncoderDecoder) else None
+    """Return the early gradients of a translator; None where all end together, as in any other model."""
+    if isinstance(model, EncoderDecoder) and not isinstance(parameters, LowRankParameters):
+        return EarlyGradients(model, parameters)
+    return None
 
 
 def seed_dropout(seed: int, update: int, micro_step: int, part: int = 0) -> None:

@@ -44,7 +44,7 @@ function formsOf(word, writtenAs, hasDottedI) {
   return writtenAs === "capitals" ? [small, capitalized(small, hasDottedI), word] : [small, word];
 }
 
-// Unknown words as the most frequent known ones that one slip inside a word makes of them; see text/typing_errors.py.
+// Unknown words as the most frequent known ones that one slip inside a word makes of them; see text/normalizing.py.
 class Speller {
   constructor({ usualForms, patterns, dottedI, minMended, maxUnknown }) {
     Object.assign(this, { forms: usualForms, patterns, hasDottedI: dottedI[0], minMended, maxUnknown });

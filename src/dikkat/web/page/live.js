@@ -3,12 +3,14 @@
 const DELAY = 180; // milliseconds without a key before a text is translated
 const BEAMS = [1, 5];
 const MAX_LISTED_LENGTH = 8;
+const TOO_LONG = msg("This text has {count} tokens, but the model reads at most {longest} at once: shorten it.");
+const TOO_LONG_CUT = msg("This text is far longer than the {longest} tokens that the model reads at once: shorten it.");
 
 // What is asked of each kind of model about a text, and the tabs and kinds of maps that its page has.
 const READINGS = {
-  translator: { task: "translate", tabs: ["maps", "six", "decoding", "heads", "importance", "positions"], kinds: ["encoder-self", "decoder-self", "cross"] },
-  classifier: { task: "classify", tabs: ["classes", "maps", "six", "positions"], kinds: ["encoder-self"] },
-  lm: { task: "foresee", tabs: ["next", "maps", "six", "positions"], kinds: ["decoder-self"] },
+  translator: { label: msg("Type a sentence"), empty: msg("Type a sentence: its translation and every attention map appear as you type."), task: "translate", tabs: ["maps", "six", "decoding", "heads", "importance", "positions"], kinds: ["encoder-self", "decoder-self", "cross"] },
+  classifier: { label: msg("Type a text"), empty: msg("Type a text: its class and the words that decide appear as you type."), task: "classify", tabs: ["classes", "maps", "six", "positions"], kinds: ["encoder-self"] },
+  lm: { label: msg("Begin a text"), empty: msg("Begin a text: what may follow appears as you type."), task: "foresee", tabs: ["next", "maps", "six", "positions"], kinds: ["decoder-self"] },
 };
 
 const live = { text: "", at: 0, beamSize: 1, off: [], beta: 1, positions: true, hidden: [], status: "loading", engine: null, answer: null, failure: "", timer: 0 };
@@ -16,8 +18,8 @@ const live = { text: "", at: 0, beamSize: 1, off: [], beta: 1, positions: true, 
 function drawPicker() {
   const field = document.getElementById("text");
   field.lang = DATA.sourceLanguage;
-  document.getElementById("text-label").textContent = say(`textLabel-${DATA.task}`);
-  document.getElementById("model-name").textContent = say("taglineLive", { name: visible(DATA.name) });
+  document.getElementById("text-label").textContent = say(READINGS[DATA.task].label);
+  document.getElementById("model-name").textContent = say("{name}, computed in this page", { name: visible(DATA.name) });
   const options = document.getElementById("options");
   const focused = options.contains(document.activeElement) ? [...options.querySelectorAll("button, select")].indexOf(document.activeElement) : -1;
   options.replaceChildren(...[examples(), DATA.task === "translator" ? searches() : null, ...live.off.map(offChip)].filter(Boolean));
@@ -38,16 +40,16 @@ function examples() {
   if (!DATA.examples.length) return null;
   const chosen = DATA.examples.indexOf(live.text);
   const shown = (text) => (text.length > 60 ? `${text.slice(0, 59)}…` : text);
-  const list = element("select", { "aria-label": say("example"), id: "examples", onchange: () => typed(DATA.examples[Number(list.value)] ?? live.text) },
-    ...(chosen < 0 ? [element("option", { value: -1 }, say("ownSentence"))] : []),
+  const list = element("select", { "aria-label": say("Examples"), id: "examples", onchange: () => typed(DATA.examples[Number(list.value)] ?? live.text) },
+    ...(chosen < 0 ? [element("option", { value: -1 }, say("your own sentence"))] : []),
     ...DATA.examples.map((text, index) => element("option", { value: index }, visible(shown(text)))));
   list.value = String(chosen);
-  return element("div", { class: "group" }, element("span", { class: "label" }, say("example")), list);
+  return element("div", { class: "group" }, element("span", { class: "label" }, say("Examples")), list);
 }
 
 function searches() {
-  const choices = BEAMS.map((size) => [size, size === 1 ? say("greedy") : say("beam", { size })]);
-  return segments(say("search"), choices, live.beamSize, (beamSize) => {
+  const choices = BEAMS.map((size) => [size, size === 1 ? say("Greedy") : say("Beam {size}", { size })]);
+  return segments(say("Search"), choices, live.beamSize, (beamSize) => {
     live.beamSize = beamSize;
     readText();
   });
@@ -60,7 +62,7 @@ function drawSentences() {
   if (live.status !== "working") box.hidden = pieces.length < 2;
   if (box.hidden || live.status === "working") return;
   const focused = [...box.querySelectorAll("button")].indexOf(document.activeElement);
-  box.setAttribute("aria-label", say("sentences"));
+  box.setAttribute("aria-label", say("Sentences: choose the one whose attention is shown"));
   box.replaceChildren(...pieces.map(({ source, target }, at) => element("li", {}, button("", { "aria-pressed": String(at === live.answer.at), onclick: () => chooseSentence(at) }))));
   box.querySelectorAll("button").forEach((node, at) => node.append(element("bdi", { lang: DATA.sourceLanguage }, visible(pieces[at].source)), " → ", element("bdi", { lang: DATA.targetLanguage }, visible(pieces[at].target))));
   if (focused >= 0) box.querySelectorAll("button")[focused]?.focus();
@@ -74,8 +76,8 @@ function chooseSentence(at) {
 function offChip(name) {
   const [kind, layer, head] = name;
   const names = { layer: layer + 1, head: head + 1 };
-  return button(say("offChip", { ...names, kind: say(kind) }), {
-    class: "chip", "aria-label": say("offChipLabel", { ...names, kind: say(`${kind}-long`) }),
+  return button(say("{kind} L{layer} H{head} is off ✕", { ...names, kind: say(KIND_NAMES[kind]) }), {
+    class: "chip", "aria-label": say("Switch on again: {kind}, layer {layer}, head {head}", { ...names, kind: say(LONG_KIND_NAMES[kind]) }),
     onclick: () => {
       live.off = live.off.filter((other) => other !== name);
       readText();
@@ -88,15 +90,15 @@ function drawStatus() {
   const { answer, engine } = live;
   const set = (id, text) => { document.getElementById(id).textContent = text; };
   const problem = {
-    failed: () => say("failed", { reason: live.failure }),
-    empty: () => say(`empty-${DATA.task}`),
-    copied: () => say("copied"),
-    tooLong: () => say(answer.isCut ? "tooLongCut" : "tooLong", { count: answer.tooLong.toLocaleString(state.language), longest: answer.longest }),
+    failed: () => say("The page cannot compute: {reason}", { reason: live.failure }),
+    empty: () => say(READINGS[DATA.task].empty),
+    copied: () => say("No words here, so the text stays as it is."),
+    tooLong: () => say(answer.isCut ? TOO_LONG_CUT : TOO_LONG, { count: answer.tooLong.toLocaleString(state.language), longest: answer.longest }),
   }[live.status]?.() ?? "";
   set("notice", [problem, ...(live.status === "ready" ? notes(answer) : [])].filter(Boolean).join(" "));
-  const line = { loading: "loading", working: "working" }[live.status];
+  const line = { loading: msg("Unpacking the model…"), working: msg("Computing…") }[live.status];
   if (line) set("engine-line", say(line));
-  else set("engine-line", engine && answer?.milliseconds ? say("ready", { ...engine, time: Math.round(answer.milliseconds) }) : "");
+  else set("engine-line", engine && answer?.milliseconds ? say("{engine}, {precision}, {time} ms. Nothing leaves this page.", { ...engine, time: Math.round(answer.milliseconds) }) : "");
   document.body.toggleAttribute("data-busy", live.status === "working");
   if (live.status !== "working") document.body.dataset.state = live.status;
   if (live.status !== "ready" && live.status !== "working") for (const id of ["target-text", "score"]) set(id, "");
@@ -107,11 +109,11 @@ function notes(answer) {
   const { unseen } = answer;
   const list = unseen.slice(0, MAX_LISTED_LENGTH).map(visible).join(" ") + (unseen.length > MAX_LISTED_LENGTH ? " …" : "");
   return [
-    unseen.length ? say("unseen", { list }) : "",
-    answer.isFinished ? "" : say("unfinished"),
-    answer.skipped ? say("skipped", { count: answer.skipped.toLocaleString(state.language) }) : "",
-    client.hasWorker ? "" : say("noWorker"),
-    live.engine.isCore ? "" : say("noCore"),
+    unseen.length ? say("Hardly ever seen in training, so the translation may be wrong there: {list}.", { list }) : "",
+    answer.isFinished ? "" : say("The model did not end this translation itself: it was cut at the length limit."),
+    answer.skipped ? say("Of this long text the model reads the beginning and the end, without {count} tokens between them.", { count: answer.skipped.toLocaleString(state.language) }) : "",
+    client.hasWorker ? "" : say("This browser starts no worker from a file, so the page may stop for a moment while it computes."),
+    live.engine.isCore ? "" : say("This browser has no WebAssembly with SIMD, so plain JavaScript computes: slower, with the same result."),
   ];
 }
 
@@ -144,8 +146,8 @@ function showAnswer(answer) {
   if (live.status !== "ready") return drawPicker();
   DATA.sentences[0] = answer;
   light.kept = null;
-  if (DATA.task === "classifier") answer.caption = () => say("probability", { share: number(answer.probability) });
-  if (DATA.task === "lm") answer.caption = () => say("likeliest", { token: named(answer.target.tokens.at(-1)) });
+  if (DATA.task === "classifier") answer.caption = () => say("probability {share}", { share: number(answer.probability) });
+  if (DATA.task === "lm") answer.caption = () => say("likeliest next token: “{token}”", { token: named(answer.target.tokens.at(-1)) });
   drawStatus();
   return change({ step: 1, row: 0, off: null });
 }

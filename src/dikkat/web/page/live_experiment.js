@@ -5,7 +5,7 @@ const BETA = { min: 0, max: 4, step: 0.1 };
 // Drawn anew only where it must be: a slider that is being moved stays the same element.
 function drawExperiment() {
   const box = document.getElementById("experiment");
-  box.querySelector("summary").textContent = say("experiment");
+  box.querySelector("summary").textContent = say("Change the model");
   const words = hideableWords();
   const drawnFor = JSON.stringify([state.language, words]);
   if (box.dataset.drawnFor !== drawnFor) {
@@ -30,11 +30,11 @@ function hideableWords() {
 }
 
 function betaSlider() {
-  const input = element("input", { type: "range", ...BETA, value: live.beta, id: "beta", "aria-label": say("betaLabel"), oninput: () => {
+  const input = element("input", { type: "range", ...BETA, value: live.beta, id: "beta", "aria-label": say("Sharpness of every softmax: its scores are multiplied by this"), oninput: () => {
     live.beta = Number(input.value);
     readText();
   } });
-  return element("label", { class: "group slider" }, element("span", { class: "label" }, say("beta")), element("span", {}, input, " ", element("output", {})));
+  return element("label", { class: "group slider" }, element("span", { class: "label" }, say("Sharpness β")), element("span", {}, input, " ", element("output", {})));
 }
 
 function positionSwitch() {
@@ -42,8 +42,8 @@ function positionSwitch() {
     live.positions = !live.positions;
     readText();
   };
-  return element("div", { class: "group" }, element("span", { class: "label" }, say("positions")),
-    element("div", { class: "segments" }, button(say("positionsAdded"), { id: "positions-switch", "aria-pressed": "true", onclick: change })));
+  return element("div", { class: "group" }, element("span", { class: "label" }, say("Positions")),
+    element("div", { class: "segments" }, button(say("are read"), { id: "positions-switch", "aria-pressed": "true", onclick: change })));
 }
 
 function wordHider(words) {
@@ -52,12 +52,12 @@ function wordHider(words) {
     live.hidden = live.hidden.includes(index) ? live.hidden.filter((other) => other !== index) : [...live.hidden, index];
     readText();
   } }));
-  return element("div", { class: "group" }, element("span", { class: "label" }, say("hide")),
-    element("div", { class: "segments", role: "group", "aria-label": say("hide") }, ...buttons));
+  return element("div", { class: "group" }, element("span", { class: "label" }, say("Hide words")),
+    element("div", { class: "segments", role: "group", "aria-label": say("Hide words") }, ...buttons));
 }
 
 function restorer() {
-  return button(say("restore"), { class: "quiet", id: "restore", onclick: () => {
+  return button(say("As trained"), { class: "quiet", id: "restore", onclick: () => {
     Object.assign(live, { beta: 1, positions: true, hidden: [] });
     readText();
   } });

@@ -14,8 +14,8 @@ function drawLesson() {
   box.replaceChildren(
     heading(title[state.language]),
     element("p", { id: "lesson-text", "aria-live": "polite" }, steps[lesson.step].text[state.language]),
-    element("div", { class: "stepper" }, go("lesson-back", say("lessonBack"), lesson.step - 1), go("lesson-again", say("lessonAgain"), lesson.step),
-      go("lesson-next", say("lessonNext"), lesson.step + 1), element("output", { class: "step-title" }, say("step", { step: lesson.step + 1, count }))));
+    element("div", { class: "stepper" }, go("lesson-back", say("‹ Back"), lesson.step - 1), go("lesson-again", say("Start this step again"), lesson.step),
+      go("lesson-next", say("Next ›"), lesson.step + 1), element("output", { class: "step-title" }, say("Step {step} of {count}", { step: lesson.step + 1, count }))));
   if (focused) document.getElementById(focused)?.focus();
 }
 

@@ -23,9 +23,9 @@ function whenComputed(name, task, question, label, panel) {
 
 function liveHeadsTab() {
   const { ids } = currentSentence();
-  return whenComputed("headsOff", "heads", { ...changesAsked(), ids, beamSize: live.beamSize }, "trying", () => {
+  return whenComputed("headsOff", "heads", { ...changesAsked(), ids, beamSize: live.beamSize }, msg("Translating without each head: {done} of {count}"), () => {
     const panel = headsTab();
-    const keep = button(say("keepOff"), { class: "action", id: "keep-off", onclick: keepOff });
+    const keep = button(say("Keep the chosen head off in the whole page"), { class: "action", id: "keep-off", onclick: keepOff });
     const update = () => { keep.disabled = state.off === null; };
     panel.node.querySelector(".result").before(keep);
     panel.node.addEventListener("click", update);
@@ -43,5 +43,5 @@ function keepOff() {
 
 function liveImportanceTab() {
   const { ids, tokens } = currentSentence();
-  return whenComputed("saliency", "occlusion", { ...changesAsked(), ids, tokens }, "hiding", importanceTab);
+  return whenComputed("saliency", "occlusion", { ...changesAsked(), ids, tokens }, msg("Hiding each source token: {done} of {count}"), importanceTab);
 }

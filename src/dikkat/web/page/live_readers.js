@@ -3,9 +3,9 @@
 const LISTED_CLASSES = 12;
 const WRITTEN_TOKENS = 60;
 const SLIDERS = [
-  ["temperature", { min: 0, max: 2, step: 0.05 }, (value) => number(value)],
-  ["topK", { min: 0, max: 100, step: 1 }, (value) => (value ? String(value) : say("allTokens_k"))],
-  ["topP", { min: 0.05, max: 1, step: 0.05 }, (value) => number(value)],
+  ["temperature", msg("Temperature"), { min: 0, max: 2, step: 0.05 }, (value) => number(value)],
+  ["topK", msg("Top-k"), { min: 0, max: 100, step: 1 }, (value) => (value ? String(value) : say("all"))],
+  ["topP", msg("Top-p"), { min: 0.05, max: 1, step: 0.05 }, (value) => number(value)],
 ];
 const sampling = { temperature: 1, topK: 0, topP: 1 };
 
@@ -14,9 +14,9 @@ function classesTab() {
   const [label, , index] = sentence.classes[0];
   const bars = sentence.classes.slice(0, LISTED_CLASSES).map(([name, share]) => shareRow(name, share));
   const question = { ...changesAsked(), ids: sentence.ids, label: index, words: sentence.source.words };
-  const words = whenComputed("decisive", "decisive", question, "hiding", () => ({ node: decidingWords(sentence, label) }));
+  const words = whenComputed("decisive", "decisive", question, msg("Hiding each source token: {done} of {count}"), () => ({ node: decidingWords(sentence, label) }));
   return { node: element("div", { class: "steps" },
-    element("div", { class: "pane" }, heading(say("allClasses")), element("ul", { class: "weights wide", id: "classes" }, ...bars)), words.node) };
+    element("div", { class: "pane" }, heading(say("Every class")), element("ul", { class: "weights wide", id: "classes" }, ...bars)), words.node) };
 }
 
 function shareRow(name, share) {
@@ -38,8 +38,8 @@ function decidingWords(sentence, label) {
   const rows = order.map((index) => element("li", {}, isolated(words[index]),
     element("span", { class: "bar" }, element("i", { style: { width: `${(100 * Math.max(0, sentence.decisive[index])) / largest}%` } })),
     element("b", {}, number(sentence.decisive[index]))));
-  return element("div", { class: "pane", id: "deciding" }, heading(say("deciding", { label: visible(label) })),
-    element("p", { class: "running-text" }, ...parts), element("p", { class: "muted note" }, say("decidingNote")),
+  return element("div", { class: "pane", id: "deciding" }, heading(say("Words that decide for “{label}”", { label: visible(label) })),
+    element("p", { class: "running-text" }, ...parts), element("p", { class: "muted note" }, say("By how many nats the log-odds of the class fall when a word is hidden: green words speak for it, red ones against.")),
     element("ul", { class: "weights wide" }, ...rows));
 }
 
@@ -49,35 +49,35 @@ function nextTab() {
   const kept = element("p", { class: "muted note" });
   const update = () => request("choices", sampling).then(({ kept: count, choices }) => {
     list.replaceChildren(...choices.map(([label, share]) => shareRow(label, share)));
-    kept.textContent = say("keptTokens", { count: count.toLocaleString(state.language) });
+    kept.textContent = say("{count} tokens may follow under these settings.", { count: count.toLocaleString(state.language) });
   }, showFailure);
   update();
   return { node: element("div", { class: "steps" },
     element("div", { class: "pane" }, element("div", { class: "pick" }, ...SLIDERS.map((slider) => sliderOf(slider, update))),
-      heading(say("mayFollow")), list, kept),
+      heading(say("What may follow")), list, kept),
     writingPane(sentence)) };
 }
 
-function sliderOf([name, range, shown], update) {
+function sliderOf([name, label, range, shown], update) {
   const output = element("output", {}, shown(sampling[name]));
-  const input = element("input", { type: "range", ...range, value: sampling[name], id: name, "aria-label": say(name), oninput: () => {
+  const input = element("input", { type: "range", ...range, value: sampling[name], id: name, "aria-label": say(label), oninput: () => {
     sampling[name] = Number(input.value);
     output.textContent = shown(sampling[name]);
     update();
   } });
-  return element("label", { class: "group slider" }, element("span", { class: "label" }, say(name)), element("span", {}, input, " ", output));
+  return element("label", { class: "group slider" }, element("span", { class: "label" }, say(label)), element("span", {}, input, " ", output));
 }
 
 function writingPane(sentence) {
   const text = element("bdi", { id: "written-text", class: "line", "aria-live": "polite" });
   let written = ""; // as the model wrote it, with what cannot be seen
-  const append = button(say("append"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + written) });
-  const write = button(say("write"), { class: "action", id: "write", onclick: () => {
+  const append = button(say("Append to the text"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + written) });
+  const write = button(say("Write on"), { class: "action", id: "write", onclick: () => {
     write.disabled = append.disabled = true;
     written = text.textContent = "";
     const show = (part) => { text.textContent = visible((written = part.text)); };
     const question = { ...changesAsked(), ...sampling, ids: sentence.ids, most: WRITTEN_TOKENS };
     request("write", question, show).then(() => { write.disabled = append.disabled = false; }, showFailure);
   } });
-  return element("div", { class: "pane" }, element("div", { class: "pick" }, write, append), heading(say("writtenText")), element("p", { class: "running-text" }, text));
+  return element("div", { class: "pane" }, element("div", { class: "pick" }, write, append), heading(say("Written")), element("p", { class: "running-text" }, text));
 }

@@ -12,7 +12,7 @@ function liveMapsTab() {
     if (light.kept?.query !== null && light.kept) cell.query = tokenOf(queries, light.kept.query);
     if (light.kept?.key !== null && light.kept) cell.key = tokenOf(keys, light.kept.key);
   });
-  const open = button(say("showSix"), { class: "quiet", id: "show-six", onclick: () => {
+  const open = button(say("Six steps of this cell"), { class: "quiet", id: "show-six", onclick: () => {
     if (!state.rollout && !state.heads.has(cell.head)) [cell.head] = state.heads;
     change({ tab: "six" });
   } });
@@ -39,14 +39,14 @@ function sixStepsTab() {
     show();
   };
   const heads = element("div", { class: "pick" }, headChoice(() => { show(); }));
-  const node = element("div", { class: "six" }, element("p", { class: "intro" }, say("sixIntro")), heads,
-    element("p", { class: "axis muted" }, say("queries"), " ↓"), cellTokens(queries.tokens, say("queries"), cell.query, choose("query")),
-    element("p", { class: "axis muted" }, say("keys"), " ↓"), cellTokens(keys.tokens, say("keys"), cell.key, choose("key")), panes);
+  const node = element("div", { class: "six" }, element("p", { class: "intro" }, say("What one head computes, with this model's numbers. Choose who looks and what is looked at.")), heads,
+    element("p", { class: "axis muted" }, say("looks"), " ↓"), cellTokens(queries.tokens, say("looks"), cell.query, choose("query")),
+    element("p", { class: "axis muted" }, say("is looked at"), " ↓"), cellTokens(keys.tokens, say("is looked at"), cell.key, choose("key")), panes);
   return { node, ready: show };
 }
 
 function headChoice(show) {
-  const draw = () => segments(say("oneHead"), [...allHeads()].map((head) => [head, String(head + 1), say("headNumber", { number: head + 1 })]), cell.head, (head) => {
+  const draw = () => segments(say("Head"), [...allHeads()].map((head) => [head, String(head + 1), say("Head {number}", { number: head + 1 })]), cell.head, (head) => {
     cell.head = head;
     const fresh = draw();
     box.replaceWith(fresh);
@@ -75,19 +75,19 @@ function sixPanes(steps, query, keyTokens) {
   const isSeen = steps.allowed[cell.key];
   const scaled = number(steps.scaled[cell.key]);
   const lines = [
-    ["six1", [`q(${query}) = ${vectorText(steps.query)}`, `k(${key}) = ${vectorText(k)}`, `v(${key}) = ${vectorText(v)}`]],
-    ["six2", [`q·k = ${productText(steps.query, k)} = ${number(steps.scores[cell.key])}`]],
-    ["six3", [`${number(steps.scores[cell.key])} · ${number(steps.beta, 3)} = ${scaled}`, isSeen ? "" : say("sixHidden", { key })]],
-    ["six4", [isSeen
+    ["six1", msg("1. Query, key, value"), msg("Three trained matrices make three vectors of {width} numbers of every token."), [`q(${query}) = ${vectorText(steps.query)}`, `k(${key}) = ${vectorText(k)}`, `v(${key}) = ${vectorText(v)}`]],
+    ["six2", msg("2. Score"), msg("How well the query of “{query}” fits the key of “{key}”: their numbers are multiplied one by one and added."), [`q·k = ${productText(steps.query, k)} = ${number(steps.scores[cell.key])}`]],
+    ["six3", msg("3. Scaling and mask"), msg("Every score is multiplied by β = {beta}; as trained, that is 1 / √{width} = 1 / {root}."), [`${number(steps.scores[cell.key])} · ${number(steps.beta, 3)} = ${scaled}`, isSeen ? "" : say("“{key}” is hidden here, so its weight becomes 0.", { key })]],
+    ["six4", msg("4. Softmax"), msg("The exponential of the score, less the largest one, over the sum of all: weights that sum to 1."), [isSeen
       ? `exp(${scaled} − ${number(steps.shift)}) / ${number(steps.sum)} = ${number(steps.exponentials[cell.key])} / ${number(steps.sum)} = ${number(steps.weights[cell.key], 3)}`
       : `0 / ${number(steps.sum)} = 0`]],
-    ["six5", [`${number(steps.weights[cell.key], 3)} · v(${key}) = ${vectorText(steps.weighted[cell.key])}`]],
-    ["six6", [`z(${query}) = ${vectorText(steps.total)}`, steps.isOff ? say("sixOff") : say("sixCheck", { difference: steps.difference.toExponential(0) })]],
+    ["six5", msg("5. Weighted value"), msg("The value of “{key}” counts by its weight."), [`${number(steps.weights[cell.key], 3)} · v(${key}) = ${vectorText(steps.weighted[cell.key])}`]],
+    ["six6", msg("6. Sum"), msg("The weighted values of all tokens are added: the output of this head for “{query}”."), [`z(${query}) = ${vectorText(steps.total)}`, steps.isOff ? say("This head is off: the model takes zeros instead.") : say("From what the model itself computed this differs by {difference} at most.", { difference: steps.difference.toExponential(0) })]],
   ];
   const width = { width: k.length, root: number(Math.sqrt(k.length)), beta: number(steps.beta, 3), query, key };
-  const panes = lines.map(([name, formulas]) => element("section", { class: "pane", id: name }, heading(say(name)), element("p", { class: "muted note" }, say(`${name}Text`, width)),
+  const panes = lines.map(([id, title, text, formulas]) => element("section", { class: "pane", id }, heading(say(title)), element("p", { class: "muted note" }, say(text, width)),
     ...formulas.filter(Boolean).map((formula) => element("p", { class: "formula" }, element("bdi", {}, formula)))));
-  return [...panes, element("section", { class: "pane" }, heading(say("sixAll")), cellTable(steps, keyTokens))];
+  return [...panes, element("section", { class: "pane" }, heading(say("Every token that is looked at")), cellTable(steps, keyTokens))];
 }
 
 function vectorText(numbers) {
@@ -102,12 +102,12 @@ function productText(a, b) {
 }
 
 function cellTable(steps, tokens) {
-  const head = [say("keys"), "q·k", say("sixScaled"), say("sixMask"), "exp", say("scale")].map((name) => element("th", { scope: "col" }, name));
+  const head = [say("is looked at"), "q·k", say("· β"), say("mask"), "exp", say("weight")].map((name) => element("th", { scope: "col" }, name));
   const rows = tokens.map((token, index) => element("tr", { class: index === cell.key ? "best" : "" }, element("th", { scope: "row" }, isolated(token)),
-    ...[number(steps.scores[index]), number(steps.scaled[index]), say(steps.allowed[index] ? "sixSeen" : "sixUnseen"), number(steps.exponentials[index])].map((text) => element("td", {}, text)),
+    ...[number(steps.scores[index]), number(steps.scaled[index]), steps.allowed[index] ? say("seen") : say("hidden"), number(steps.exponentials[index])].map((text) => element("td", {}, text)),
     element("td", {}, element("span", { class: "bar" }, element("i", { style: { width: `${100 * steps.weights[index]}%` } })), element("small", {}, number(steps.weights[index], 3)))));
   const table = element("table", { class: "cell-table" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
-  return element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("sixAll") }, table);
+  return element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("Every token that is looked at") }, table);
 }
 
 // What is added to the embedding of each token for its position: a row a position, a column a dimension.
@@ -115,15 +115,15 @@ function positionsTab() {
   const sentence = currentSentence();
   const { tokens } = DATA.task === "lm" ? sideOf(sentence.target, 0, sentence.ids.length) : sentence.source;
   const box = element("div", { class: "maps" });
-  const node = element("div", { class: "pane", id: "positions-panel" }, element("p", { class: "intro" }, say("positionsIntro")),
-    live.positions ? null : element("p", { class: "muted note" }, say("positionsOff")), box);
+  const node = element("div", { class: "pane", id: "positions-panel" }, element("p", { class: "intro" }, say("The model reads all words at once. This is what it adds to each word so that it knows their order: a row a position, a column a dimension.")),
+    live.positions ? null : element("p", { class: "muted note" }, say("Positions are switched off: nothing of this is added now.")), box);
   const draw = ({ rows, values }) => {
-    if (!rows) return box.replaceChildren(element("p", { class: "muted" }, say("positionsTurn")));
+    if (!rows) return box.replaceChildren(element("p", { class: "muted" }, say("This model adds nothing: it turns queries and keys by the angle of their position (rotary).")));
     const largest = values.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-6);
     const S = values.length / rows;
     const matrix = { T: rows, S, values: Float32Array.from(values, (value) => (value / largest + 1) / 2) };
     const picture = { queries: tokens.map((token, index) => `${index} ${token}`), keys: Array.from({ length: S }, (_, dimension) => String(dimension)), heads: [matrix] };
-    const head = { title: say("positionsTitle", { rows, width: S }), colour: "var(--accent)", matrix };
+    const head = { title: say("{rows} positions, {width} dimensions", { rows, width: S }), colour: "var(--accent)", matrix };
     return box.replaceChildren(heatMap(picture, head, 1, box.clientWidth), ramp(number(-largest), number(largest)));
   };
   return { node, ready: () => request("positions", { count: tokens.length }).then((answer) => box.isConnected && draw(answer), showFailure) };

@@ -14,6 +14,8 @@ function startLive() {
   PANELS.next = nextTab;
   KEY_ACTIONS.n = () => nextExample(1);
   KEY_ACTIONS.p = () => nextExample(-1);
+  Object.assign(TAB_NAMES, { classes: msg("Classes"), next: msg("What follows"), six: msg("Six steps"), positions: msg("Positions") });
+  KEYS.splice(KEYS.findIndex(([keys]) => keys.startsWith("n")), 1, ["/", msg("To the text")], ["n  p", msg("Next, previous example")], ["s", msg("Six steps of the chosen cell")]);
   const field = document.getElementById("text");
   KEY_ACTIONS["/"] = () => field.focus();
   KEY_ACTIONS.s = () => change({ tab: "six" });

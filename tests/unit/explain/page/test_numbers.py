@@ -22,7 +22,7 @@ def test_what_rounds_to_zero_has_no_sign(language: str) -> None:
     if shutil.which("node") is None:
         pytest.skip("needs Node 20: apt-get install nodejs")
     values = "[" + ", ".join(map(repr, VALUES)) + "]"
-    script = f"const state = {{ language: {json.dumps(language)} }};\n{asset('strings.js')}\n"
+    script = f"const state = {{ language: {json.dumps(language)} }};\n{asset('language.js')}\n"
     script += f"console.log(JSON.stringify({values}.map((value) => number(value))));"
     done = subprocess.run(["node", "-e", script], capture_output=True, text=True, check=True, timeout=60)
     assert json.loads(done.stdout) == WRITTEN[language]

@@ -5,7 +5,6 @@ from urllib.parse import quote
 
 from starlette.responses import Response, StreamingResponse
 
-from dikkat_runtime.server.api.schemas import TEXT, WHOLE, fields
 from dikkat_runtime.server.budget import PIECE
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, LIBRETRANSLATE, json_response
@@ -14,6 +13,7 @@ from dikkat_runtime.server.documents import begin_document
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.schemas import TEXT, WHOLE, fields, required
 from dikkat_runtime.server.translation import AUTO, translator_for
 
 BYTES = "application/octet-stream"
@@ -101,13 +101,13 @@ def attachment(call: Call, job: DocumentJob) -> Response:
 FILE = {"type": "string", "contentEncoding": "binary"}
 """JSON schema of an uploaded file."""
 _UPLOAD = fields(("file", "target_lang"), file=FILE, target_lang=TEXT, source_lang=TEXT, filename=TEXT)
-_TAKEN = fields(("document_id", "document_key"), document_id=TEXT, document_key=TEXT)
-_KEY = fields(("document_key",), document_key=TEXT)
+_TAKEN = required(document_id=TEXT, document_key=TEXT)
+_KEY = required(document_key=TEXT)
 _STATUS = fields(("document_id", "status"), document_id=TEXT, status=TEXT, billed_characters=WHOLE)
 _ONE = "/v2/document/{document_id}"
 _POST = ("POST",)
-_LTFILE = fields(("file", "source", "target"), file=FILE, source=TEXT, target=TEXT)
-_URL = fields(("translatedFileUrl",), translatedFileUrl=TEXT)
+_LTFILE = required(file=FILE, source=TEXT, target=TEXT)
+_URL = required(translatedFileUrl=TEXT)
 
 ENDPOINTS = [
     Endpoint(_POST, "/v2/document", upload, DEEPL, "Send a document.", _TAKEN, _UPLOAD, takes_files=True),

@@ -4,13 +4,13 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dikkat_runtime.server.api.schemas import FLAG, NUMBER, TEXT, TEXTS, Schema, fields, list_of, words
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import GOOGLE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.languages import detect as detected_languages
 from dikkat_runtime.server.languages import language_name
+from dikkat_runtime.server.schemas import FLAG, NUMBER, TEXT, TEXTS, Schema, fields, list_of, required, words
 from dikkat_runtime.server.translation import Answer, answer_texts
 
 _RELIABLE = 0.9
@@ -55,7 +55,7 @@ def _data(content: dict[str, Any]) -> Response:
 
 
 def _in_data(**properties: Schema) -> Schema:
-    return fields(("data",), data=fields(tuple(properties), **properties))
+    return required(data=required(**properties))
 
 
 _BODY = fields(("q", "target"), q=TEXTS, target=TEXT, source=TEXT, format=words("html", "text"))
@@ -63,13 +63,13 @@ _TRANSLATIONS = _in_data(
     translations=list_of(fields(("translatedText",), translatedText=TEXT, detectedSourceLanguage=TEXT))
 )
 _LANGUAGES = _in_data(languages=list_of(fields(("language",), language=TEXT, name=TEXT)))
-_DETECTED = fields(("language", "confidence", "isReliable"), language=TEXT, confidence=NUMBER, isReliable=FLAG)
+_DETECTED = required(language=TEXT, confidence=NUMBER, isReliable=FLAG)
 _DETECTIONS = _in_data(detections=list_of(list_of(_DETECTED)))
 _BOTH, _PATH = ("GET", "POST"), "/language/translate/v2"
 
 ENDPOINTS = [
     Endpoint(_BOTH, _PATH, translate, GOOGLE, "Translate texts.", _TRANSLATIONS, _BODY),
     Endpoint(_BOTH, f"{_PATH}/languages", languages, GOOGLE, "List languages.", _LANGUAGES, fields(target=TEXT)),
-    Endpoint(_BOTH, f"{_PATH}/detect", detect, GOOGLE, "Tell languages.", _DETECTIONS, fields(("q",), q=TEXTS)),
+    Endpoint(_BOTH, f"{_PATH}/detect", detect, GOOGLE, "Tell languages.", _DETECTIONS, required(q=TEXTS)),
 ]
 """The routes of Google."""

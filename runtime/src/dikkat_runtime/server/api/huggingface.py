@@ -4,15 +4,14 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dikkat_runtime.server.api.embedding import embed_texts
-from dikkat_runtime.server.api.schemas import TEXTS, either, fields, list_of
-from dikkat_runtime.server.api.tei import ranked_labels
+from dikkat_runtime.server.api.tei import classified, embed_texts, ranked_labels
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
-from dikkat_runtime.server.models import Classify, ServedModel
+from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.schemas import TEXTS, either, fields, list_of
 from dikkat_runtime.server.translation import translate_texts
 from dikkat_runtime.server.writing import begin, read_writing
 
@@ -34,10 +33,7 @@ async def infer(call: Call) -> Response:
 
 async def _classified(call: Call, model: ServedModel, texts: list[str]) -> list[list[dict[str, Any]]]:
     count = call.fields.section("parameters").whole("top_k", 5, 1, 1 << 20)
-    classifications = await call.compute(Classify(model), texts)
-    if not all(classification.label for classification in classifications):
-        raise RequestError("invalid", "inputs holds a text without words", param="inputs")
-    return [ranked_labels(classification)[:count] for classification in classifications]
+    return [ranked_labels(classification)[:count] for classification in await classified(call, model, texts)]
 
 
 async def _written(call: Call, model: ServedModel, texts: list[str]) -> list[dict[str, Any]]:

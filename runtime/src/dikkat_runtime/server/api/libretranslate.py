@@ -4,7 +4,14 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dikkat_runtime.server.api.schemas import (
+from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
+from dikkat_runtime.server.documents import supported_suffixes
+from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.fields import TextOptions
+from dikkat_runtime.server.languages import detect as detected_languages
+from dikkat_runtime.server.languages import is_available, language_name
+from dikkat_runtime.server.schemas import (
     FLAG,
     NUMBER,
     TEXT,
@@ -13,16 +20,10 @@ from dikkat_runtime.server.api.schemas import (
     either,
     fields,
     list_of,
+    required,
     whole,
     words,
 )
-from dikkat_runtime.server.call import Call
-from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
-from dikkat_runtime.server.documents import supported_suffixes
-from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.fields import TextOptions
-from dikkat_runtime.server.languages import detect as detected_languages
-from dikkat_runtime.server.languages import is_available, language_name
 from dikkat_runtime.server.translation import AUTO, Detected, answer_texts, keep_correction, translator_for
 
 _LIKELY = 0.01
@@ -104,8 +105,8 @@ async def suggest(call: Call) -> Response:
     return json_response({"success": True})
 
 
-_DETECTED = fields(("confidence", "language"), confidence=NUMBER, language=TEXT)
-_CODE = fields(("code", "name"), code=TEXT, name=TEXT)
+_DETECTED = required(confidence=NUMBER, language=TEXT)
+_CODE = required(code=TEXT, name=TEXT)
 _BODY = fields(
     ("q", "source", "target"),
     q=TEXTS,
@@ -129,25 +130,23 @@ _SETTINGS = fields(
     filesTranslation=FLAG,
     frontendTimeout=WHOLE,
     keyRequired=FLAG,
-    language=fields(("source", "target"), source=_CODE, target=_CODE),
+    language=required(source=_CODE, target=_CODE),
     suggestions=FLAG,
     supportedFilesFormat=list_of(TEXT),
 )
-_SUGGEST = fields(("q", "s", "source", "target"), q=TEXT, s=TEXT, source=TEXT, target=TEXT)
+_SUGGEST = required(q=TEXT, s=TEXT, source=TEXT, target=TEXT)
 _OF, _POST = LIBRETRANSLATE, ("POST",)
 
 ENDPOINTS = [
     Endpoint(_POST, "/translate", translate, _OF, "Translate a text or a list of texts.", _ANSWER, _BODY),
-    Endpoint(
-        _POST, "/detect", detect, _OF, "Tell the language of a text.", list_of(_DETECTED), fields(("q",), q=TEXTS)
-    ),
+    Endpoint(_POST, "/detect", detect, _OF, "Tell the language of a text.", list_of(_DETECTED), required(q=TEXTS)),
     Endpoint(
         ("GET",),
         "/languages",
         languages,
         _OF,
         "List the languages.",
-        list_of(fields(("code", "name", "targets"), code=TEXT, name=TEXT, targets=list_of(TEXT))),
+        list_of(required(code=TEXT, name=TEXT, targets=list_of(TEXT))),
         needs_key=False,
     ),
     Endpoint(("GET",), "/frontend/settings", settings, _OF, "Tell what is served.", _SETTINGS, needs_key=False),

@@ -10,12 +10,14 @@ import numpy as np
 from starlette.responses import PlainTextResponse, Response
 
 from dikkat_runtime import __version__
-from dikkat_runtime.documents.words import Span, word_shares, word_spans
+from dikkat_runtime.documents.alignment import Span, word_shares, word_spans
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.server.api.schemas import FLAG, TEXT, WHOLE, fields, list_of, whole
+from dikkat_runtime.localization import script_messages
+from dikkat_runtime.server.api.files import FILE, attachment
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OWN, json_response
-from dikkat_runtime.server.documents import supported_suffixes
+from dikkat_runtime.server.document_store import DocumentJob
+from dikkat_runtime.server.documents import begin_document, supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
@@ -23,11 +25,70 @@ from dikkat_runtime.server.languages import is_available, normal
 from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
 from dikkat_runtime.server.models import Attend, Complete, EstimateConfidence, ServedModel
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, list_of, required, whole
 from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
 from dikkat_runtime.tasks.aligner import CrossAttention
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
+
+
+async def send(call: Call) -> Response:
+    """Accept a document and begin to translate it."""
+    model = call.catalog.chosen(call.fields.text("model"), "translator")
+    job, _ = await begin_document(call, model)
+    return json_response({"id": job.identity, "key": job.key})
+
+
+async def watch(call: Call) -> Response:
+    """Return the progress of a document."""
+    job = _job(call)
+    content: dict[str, Any] = {
+        "status": job.status, "name": job.name, "segments": job.segments, "translated": job.translated,
+        "remarks": job.remarks,
+    }  # fmt: skip
+    return json_response(content | ({"problem": str(job.problem)} if job.status == "error" else {}))
+
+
+async def fetch(call: Call) -> Response:
+    """Return the translated document."""
+    job = _job(call)
+    if job.status != "done":
+        raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
+    return attachment(call, job)
+
+
+async def give_up(call: Call) -> Response:
+    """Delete a document, translated or not."""
+    job = _job(call)
+    call.services.documents.remove(job)
+    return Response(status_code=204)
+
+
+def _job(call: Call) -> DocumentJob:
+    identity, key = call.request.path_params["document_id"], call.fields.text("key")
+    return call.services.documents.get_own(identity, key, call.owner)
+
+
+_ONE = "/page/documents/{document_id}"
+_GET, _POST = ("GET",), ("POST",)
+_KEY = required(key=TEXT)
+_TAKEN = required(id=TEXT, key=TEXT)
+_BODY = fields(("file", "model"), file=FILE, model=TEXT, filename=TEXT)
+_STATUS = fields(
+    ("status", "name", "segments", "translated"),
+    status=TEXT, name=TEXT, segments=WHOLE, translated=WHOLE, problem=TEXT, remarks=list_of(TEXT),
+)  # fmt: skip
+_BYTES = "application/octet-stream"
+
+_DOCUMENT_ENDPOINTS = [
+    Endpoint(_POST, "/page/documents", send, OWN, "Send a document.", _TAKEN, _BODY, takes_files=True),
+    Endpoint(_GET, _ONE, watch, OWN, "Tell how far a document is.", _STATUS, _KEY),
+    Endpoint(_GET, f"{_ONE}/file", fetch, OWN, "Fetch a document.", TEXT, _KEY, media_type=_BYTES),
+    Endpoint(("DELETE",), _ONE, give_up, OWN, "Forget a document.", fields(), _KEY, status=204),
+]
+"""The routes of the page's documents."""
+
 
 FOLDER = "/page/files/"
 """Address of the files of the page."""
@@ -239,13 +300,15 @@ def _side(text: str, tokens: Sequence[Span]) -> dict[str, Any]:
 
 @cache
 def page_files() -> Mapping[str, tuple[str, bytes]]:
-    """Return media type and content of each file, by its name."""
+    """Return media type and content of each file, by its name; messages.js holds what the others say."""
     folder = resources.files("dikkat_runtime.server") / "page"
     files = {}
     for file in folder.iterdir():
         kind = _TYPES.get(file.name[file.name.rfind(".") :])
         if kind:
             files[file.name] = kind, file.read_bytes()
+    scripts = "\n".join(content.decode() for _, content in files.values())
+    files["messages.js"] = _TYPES[".js"], f"export const MESSAGES = {script_messages(scripts)};\n".encode()
     return files
 
 
@@ -277,7 +340,6 @@ def _weight(parameters: str) -> float:
         return 0.0
 
 
-_GET, _POST = ("GET",), ("POST",)
 _MODEL = fields(("name", "kind"), name=TEXT, kind=TEXT, source=TEXT, target=TEXT, attention=FLAG)
 _MODELS = fields(("version", "models"), version=TEXT, models=list_of(_MODEL), detects=FLAG, files=list_of(TEXT))
 _TRANSLATE = fields(
@@ -287,15 +349,13 @@ _TRANSLATE = fields(
 _PART = fields(
     (), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields(), unplaced_terms=UNPLACED
 )
-_PARTS = fields(("model", "parts"), model=TEXT, parts=list_of(_PART))
-_SIDE = fields(("tokens", "words", "word_of"), tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
-_MAPS = fields(
-    ("source", "target", "layers", "heads", "weights"),
-    source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
+_PARTS = required(model=TEXT, parts=list_of(_PART))
+_SIDE = required(tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
+_MAPS = required(source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
 )  # fmt: skip
 _COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefix=TEXT, glossary=TEXT)
 _COMPLETION = fields(("target",), target=TEXT, flags=list_of(TEXT), unplaced_terms=UNPLACED)
-_PAIR = fields(("model", "source", "target"), model=TEXT, source=TEXT, target=TEXT)
+_PAIR = required(model=TEXT, source=TEXT, target=TEXT)
 
 ENDPOINTS = [
     Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False,
@@ -307,5 +367,6 @@ ENDPOINTS = [
     Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", _COMPLETION, _COMPLETE),
     Endpoint(_POST, "/page/corrections", correct, OWN, "Keep a better translation.", fields(success=FLAG), _PAIR),
     Endpoint(_POST, "/page/attention", attention, OWN, "Show attention.", _MAPS, _PAIR),
+    *_DOCUMENT_ENDPOINTS,
 ]  # fmt: skip
 """The routes of the page."""

@@ -8,14 +8,41 @@ import numpy as np
 from starlette.responses import Response
 
 from dikkat_runtime import __version__
-from dikkat_runtime.server.api.embedding import embed_texts, embedding_model, texts_of_ids
-from dikkat_runtime.server.api.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import TEI, json_response
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.models import Classify, Decide
+from dikkat_runtime.server.models import Classify, Decide, Embed, ServedModel
 from dikkat_runtime.server.request_error import RequestError
+from dikkat_runtime.server.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of
 from dikkat_runtime.tasks.classifier import Classification
+
+
+def embedding_model(call: Call, name: str | None) -> ServedModel:
+    """Return the model of a name, else the first one that is served; each kind gives vectors."""
+    return call.catalog.named(name) if name else call.catalog.models[0]
+
+
+async def embed_texts(call: Call, model: ServedModel, texts: Sequence[str], normalize: bool) -> list[Array]:
+    """Return one vector (D,) for each text, of length 1 if `normalize`; that of white space is zero."""
+    call.count_characters(texts)
+    vectors = await call.compute(Embed(model), texts)
+    return [_unit(vector) if normalize else vector for vector in vectors]
+
+
+def texts_of_ids(model: ServedModel, batch: Sequence[Sequence[object]], name: str) -> list[str]:
+    """Return the texts of rows of token ids. Raises `RequestError` for an entry that is not an id."""
+    size = model.model.tokenizer.vocab_size
+    for row in batch:
+        if not all(type(token) is int and 0 <= token < size for token in row):
+            raise RequestError("invalid", f"{name} must be texts, or token ids below {size}", param=name)
+    return list(model.model.tokenizer.decode_batch(batch))
+
+
+def _unit(vector: Array) -> Array:
+    length = float(np.linalg.norm(vector))
+    return vector / np.float32(length) if length else vector
+
 
 MAX_DECISIVE_WORDS = 100
 """Words that a request may have explained."""
@@ -32,9 +59,7 @@ async def predict(call: Call) -> Response:
     model = call.catalog.chosen(fields.optional_text("model"), "classifier")
     is_raw = fields.flag("raw_scores", False)
     call.count_characters(texts)
-    classifications = await call.compute(Classify(model), texts)
-    if not all(classification.label for classification in classifications):
-        raise RequestError("invalid", "inputs holds a text without words", param="inputs")
+    classifications = await classified(call, model, texts)
     least, most = fields.number("abstain", 0.0, 0.0, 1.0), fields.whole("words", 0, 0, MAX_DECISIVE_WORDS)
     rows = [ranked_labels(one, is_raw) if one.is_sure(least) or not least else [] for one in classifications]
     if most:
@@ -43,6 +68,14 @@ async def predict(call: Call) -> Response:
             for entry in row:
                 entry |= {"words": words[entry["label"]]} if entry["label"] in words else {}
     return json_response(rows if is_batch else rows[0])
+
+
+async def classified(call: Call, model: ServedModel, texts: Sequence[str]) -> list[Classification]:
+    """Return one classification for each text. Raises `RequestError` for a text without words."""
+    classifications: list[Classification] = await call.compute(Classify(model), texts)
+    if not all(classification.label for classification in classifications):
+        raise RequestError("invalid", "inputs holds a text without words", param="inputs")
+    return classifications
 
 
 def ranked_labels(classification: Classification, as_logarithm: bool = False) -> list[dict[str, Any]]:
@@ -79,21 +112,19 @@ async def embed(call: Call) -> Response:
     texts = input_texts(call, "inputs")
     if any(not text.strip() for text in texts):
         raise RequestError("invalid", "inputs holds an empty text", param="inputs")
-    size = fields.whole("dimensions", 0, 1, 1 << 20)
-    normalize = fields.flag("normalize", True)
-    vectors = await embed_texts(call, model, texts, normalize)
-    if size > len(vectors[0]):
-        raise fields.wrong("dimensions", f"must be at most {len(vectors[0])}")
-    if size:
-        vectors = [cut_vector(vector, size, normalize) for vector in vectors]
+    vectors = await cut_vectors(call, model, texts, fields.flag("normalize", True))
     return json_response([vector.tolist() for vector in vectors])
 
 
-def cut_vector(vector: Any, size: int, normalize: bool) -> Any:
-    """Return the first numbers of a vector, of length 1 again if `normalize`."""
-    first = vector[:size]
-    length = float(np.linalg.norm(first))
-    return first / np.float32(length) if normalize and length else first
+async def cut_vectors(call: Call, model: ServedModel, texts: Sequence[str], normalize: bool) -> list[Array]:
+    """Return the vectors of `embed_texts`, of each as many of its first numbers as the request wants."""
+    size = call.fields.whole("dimensions", 0, 1, 1 << 20)
+    vectors = await embed_texts(call, model, texts, normalize)
+    if size > len(vectors[0]):
+        raise call.fields.wrong("dimensions", f"must be at most {len(vectors[0])}")
+    if not size:
+        return vectors
+    return [_unit(vector[:size]) if normalize else vector[:size] for vector in vectors]
 
 
 def input_texts(call: Call, name: str) -> list[str]:

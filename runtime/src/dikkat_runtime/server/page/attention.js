@@ -4,7 +4,7 @@ import { element, segments } from "./elements.js";
 import { heatMap, thumbnail } from "./heat_map.js";
 import { linksView } from "./links.js";
 import { Latest } from "./server.js";
-import { say } from "./strings.js";
+import { say } from "./language.js";
 
 const MAX_COUNT = 80; // words or subwords of a side; more cannot be told apart
 const look = { view: "links", unit: "words", layer: -1, head: -1 }; // head -1 is the mean, layer -1 the last one
@@ -12,10 +12,10 @@ const look = { view: "links", unit: "words", layer: -1, head: -1 }; // head -1 i
 export function attentionView(served) {
   const latest = new Latest();
   const controls = element("div", { class: "controls" });
-  const heads = element("div", { class: "head-grid", role: "group", "aria-label": say("heads") });
+  const heads = element("div", { class: "head-grid", role: "group", "aria-label": say("Heads of each layer, their mean first") });
   const picture = element("div", { class: "picture" });
   const hint = element("p", { class: "muted note" });
-  const node = element("div", { class: "attention", id: "attention" }, element("h2", {}, say("attention")), hint, controls, element("div", { class: "look" }, picture, heads));
+  const node = element("div", { class: "attention", id: "attention" }, element("h2", {}, say("Attention")), hint, controls, element("div", { class: "look" }, picture, heads));
   const known = new Map();
   let maps = null;
   let wanted = "";
@@ -27,7 +27,7 @@ export function attentionView(served) {
     const hasAttention = served.models.find((candidate) => candidate.name === model)?.attention;
     if (!sentence || !hasAttention || !sentence.target.trim()) {
       maps = null;
-      draw(sentence && !hasAttention ? say("noAttention") : say("emptyAttention"));
+      draw(sentence && !hasAttention ? say("This model does not tell its attention here.") : say("Write a sentence to see its attention."));
       return;
     }
     if (!known.has(name)) {
@@ -51,14 +51,14 @@ export function attentionView(served) {
   function draw(message = "") {
     const isEmpty = !maps || !maps.layers;
     const isLong = !isEmpty && Math.max(side(maps.source).length, side(maps.target).length) > MAX_COUNT;
-    hint.textContent = message || (isEmpty ? say("emptyAttention") : isLong ? say("longAttention") : say("attentionHint"));
+    hint.textContent = message || (isEmpty ? say("Write a sentence to see its attention.") : isLong ? say("This sentence is too long to be drawn.") : say("Where the model looked while it wrote each word. Point at a word, or reach it with the arrow keys."));
     controls.hidden = heads.hidden = isEmpty;
     picture.replaceChildren();
     if (isEmpty) return;
     const set = (values) => { Object.assign(look, values); draw(); };
     controls.replaceChildren(
-      segments(say("view"), [["links", say("links")], ["heat", say("heat")]], look.view, (view) => set({ view })),
-      segments(say("unit"), [["words", say("words")], ["subwords", say("subwords")]], look.unit, (unit) => set({ unit })),
+      segments(say("View"), [["links", say("Links")], ["heat", say("Heat map")]], look.view, (view) => set({ view })),
+      segments(say("Unit"), [["words", say("Words")], ["subwords", say("Subwords")]], look.unit, (unit) => set({ unit })),
     );
     const layer = look.layer < 0 || look.layer >= maps.layers ? maps.layers - 1 : look.layer;
     const head = look.head >= maps.heads ? -1 : look.head;
@@ -73,7 +73,7 @@ export function attentionView(served) {
       element("span", { class: "muted row-name", "aria-hidden": "true" }, `${row + 1}`),
       ...[-1, ...Array.from({ length: maps.heads }, (_, number) => number)].map((number) =>
         thumbnail(pictureOf(maps, row, number), row === layer && number === head, () => set({ layer: row, head: number })))));
-    heads.replaceChildren(element("p", { class: "label" }, say("heads")), ...rows);
+    heads.replaceChildren(element("p", { class: "label" }, say("Heads of each layer, their mean first")), ...rows);
   }
 
   return { node, show };
@@ -94,7 +94,7 @@ function pictureOf(maps, layer, head) {
     const start = (layer * maps.heads + number) * T * S;
     for (let i = 0; i < T * S; i++) values[i] += maps.weights[start + i] / 255 / numbers.length;
   }
-  const title = head < 0 ? say("meanOf", { layer: layer + 1 }) : say("headOf", { layer: layer + 1, head: head + 1 });
+  const title = head < 0 ? say("Layer {layer}, mean of its heads", { layer: layer + 1 }) : say("Layer {layer}, head {head}", { layer: layer + 1, head: head + 1 });
   const joined = look.unit === "words" ? byWord(values, maps) : { values, T, S };
   return { ...joined, sources: side(maps.source), targets: side(maps.target), title, head };
 }

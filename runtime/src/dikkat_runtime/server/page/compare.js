@@ -3,7 +3,7 @@
 import { isStrong, scaleColour } from "./colours.js";
 import { debounced, element, labelled, select } from "./elements.js";
 import { Latest } from "./server.js";
-import { number, say } from "./strings.js";
+import { number, say } from "./language.js";
 
 const PAUSE = 300;
 const MAX_COUNT = 24; // texts; a larger table is not read
@@ -13,7 +13,7 @@ export function comparePanel(served, messages) {
   const latest = new Latest();
   const models = served.models.map((model) => model.name);
   if (!models.includes(state.model)) [state.model] = models;
-  const area = element("textarea", { rows: 7, dir: "auto", placeholder: say("textsHint"), oninput: () => { state.text = area.value; update(); } });
+  const area = element("textarea", { rows: 7, dir: "auto", placeholder: say("One text a line, at least two"), oninput: () => { state.text = area.value; update(); } });
   area.value = state.text;
   const result = element("div", { id: "similarity" });
   const update = debounced(request, PAUSE);
@@ -22,7 +22,7 @@ export function comparePanel(served, messages) {
     const texts = state.text.split("\n").map((line) => line.trim()).filter(Boolean).slice(0, MAX_COUNT);
     if (texts.length < 2) {
       latest.stop();
-      result.replaceChildren(element("p", { class: "muted" }, say("oneMore")));
+      result.replaceChildren(element("p", { class: "muted" }, say("Write at least two lines.")));
       return;
     }
     try {
@@ -41,13 +41,13 @@ export function comparePanel(served, messages) {
     const rows = texts.map((text, row) => element("tr", {},
       element("th", { scope: "row", title: text }, element("span", { class: "muted" }, `${row + 1} `), element("bdi", {}, text)),
       ...cosines[row].map((value) => cell(value))));
-    const summary = say("mostAlike", { one: texts[best[0]], other: "", two: texts[best[1]], value: number(cosines[best[0]][best[1]], 2) });
-    result.replaceChildren(element("h2", {}, say("similarity")), element("div", { class: "scroll" }, element("table", { class: "cosines" },
-      element("caption", { class: "muted" }, say("cosine")), element("thead", {}, head), element("tbody", {}, ...rows))), element("p", { class: "note", dir: "auto" }, summary));
+    const summary = say("Most alike: “{one}” and “{two}”, {value}", { one: texts[best[0]], other: "", two: texts[best[1]], value: number(cosines[best[0]][best[1]], 2) });
+    result.replaceChildren(element("h2", {}, say("Similarity of the texts")), element("div", { class: "scroll" }, element("table", { class: "cosines" },
+      element("caption", { class: "muted" }, say("cosine of their vectors")), element("thead", {}, head), element("tbody", {}, ...rows))), element("p", { class: "note", dir: "auto" }, summary));
   }
 
-  const chooser = models.length > 1 ? element("div", { class: "pair-chooser" }, labelled(say("model"), select(models.map((name) => [name, name]), state.model, { onchange: (event) => { state.model = event.target.value; update.now(); } }), true)) : null;
-  const node = element("div", {}, chooser, element("div", { class: "cards" }, element("section", { class: "card" }, labelled(say("texts"), area, true)), element("section", { class: "card padded" }, result)));
+  const chooser = models.length > 1 ? element("div", { class: "pair-chooser" }, labelled(say("Model"), select(models.map((name) => [name, name]), state.model, { onchange: (event) => { state.model = event.target.value; update.now(); } }), true)) : null;
+  const node = element("div", {}, chooser, element("div", { class: "cards" }, element("section", { class: "card" }, labelled(say("Texts, one a line"), area, true)), element("section", { class: "card padded" }, result)));
   return { node, close: () => latest.stop(), ready: () => update.now() };
 }
 

@@ -4,7 +4,7 @@ import { attentionView } from "./attention.js";
 import { button, debounced, element, labelled } from "./elements.js";
 import { glossaryText } from "./glossary.js";
 import { Latest, requestJson } from "./server.js";
-import { number, say } from "./strings.js";
+import { msg, number, say } from "./language.js";
 
 const PAUSE = 100;
 
@@ -14,7 +14,7 @@ export function sentenceDetails(served, messages, { changed }) {
   const sure = element("p", { class: "note", id: "sure" });
   const attention = attentionView(served);
   const own = ownTranslation(served, messages, changed);
-  const left = element("div", { class: "sentence-side" }, element("h2", {}, say("details")), source, sure, element("h3", {}, say("alternatives")), list, own.node);
+  const left = element("div", { class: "sentence-side" }, element("h2", {}, say("This sentence")), source, sure, element("h3", {}, say("Other translations")), list, own.node);
   const node = element("section", { class: "pane details", hidden: true }, left, attention.node);
 
   function show(model, sentence) {
@@ -23,10 +23,10 @@ export function sentenceDetails(served, messages, { changed }) {
     own.show(model, sentence);
     if (!sentence) return;
     source.textContent = sentence.source;
-    const unplaced = (sentence.unplaced_terms ?? []).map((term) => element("span", { class: "flag" }, say("unplaced", { term: `${term.source} → ${term.targets.join("|")}` })));
+    const unplaced = (sentence.unplaced_terms ?? []).map((term) => element("span", { class: "flag" }, say("term not placed: {term}", { term: `${term.source} → ${term.targets.join("|")}` })));
     sure.replaceChildren(...(sentence.confidence ? confidenceOf(sentence.confidence) : []), ...unplaced);
     const others = sentence.alternatives ?? [];
-    list.replaceChildren(...(others.length ? others.map((text) => alternative(sentence, text)) : [element("li", { class: "muted" }, say("noAlternatives"))]));
+    list.replaceChildren(...(others.length ? others.map((text) => alternative(sentence, text)) : [element("li", { class: "muted" }, say("No other translation."))]));
   }
 
   function alternative(sentence, text) {
@@ -34,16 +34,16 @@ export function sentenceDetails(served, messages, { changed }) {
       const rest = sentence.alternatives.map((other) => (other === text ? sentence.target : other));
       changed(sentence.source, { target: text, alternatives: rest });
     };
-    return element("li", {}, button(text, { class: "alternative", dir: "auto", "aria-label": say("use", { text }), onclick: use }));
+    return element("li", {}, button(text, { class: "alternative", dir: "auto", "aria-label": say("Use “{text}”", { text }), onclick: use }));
   }
 
   return { node, show };
 }
 
-const FLAGS = { loop: "flagLoop", empty: "flagEmpty", unfinished: "flagUnfinished", "number lost": "flagNumber", "negation lost": "flagNegation" };
+const FLAGS = { loop: msg("repeats itself"), empty: msg("empty"), unfinished: msg("not finished"), "number lost": msg("a number is missing"), "negation lost": msg("a negation is missing") };
 
 function confidenceOf({ probability, flags }) {
-  const percent = element("b", {}, say("sure", { percent: number(100 * probability) }));
+  const percent = element("b", {}, say("confidence {percent} %", { percent: number(100 * probability) }));
   return [percent, ...flags.map((flag) => element("span", { class: "flag" }, FLAGS[flag] ? say(FLAGS[flag]) : flag))];
 }
 
@@ -63,8 +63,8 @@ function ownTranslation(served, messages, changed) {
     }
   } });
   const rest = button("", { class: "completion", dir: "auto", id: "completion", hidden: true, onclick: () => take() });
-  const use = button(say("useOwn"), { class: "quiet", id: "use-own", disabled: true, onclick: () => changed(sentence.source, { target: oneLine(area.value), alternatives: others() }) });
-  const keep = button(say("keep"), { class: "quiet", id: "keep", hidden: !served.corrections, disabled: true, onclick: () => save() });
+  const use = button(say("Use this translation"), { class: "quiet", id: "use-own", disabled: true, onclick: () => changed(sentence.source, { target: oneLine(area.value), alternatives: others() }) });
+  const keep = button(say("Save this correction"), { class: "quiet", id: "keep", hidden: !served.corrections, disabled: true, onclick: () => save() });
   const complete = debounced(request, PAUSE);
   let [model, sentence, completion] = ["", null, ""];
 
@@ -72,7 +72,7 @@ function ownTranslation(served, messages, changed) {
 
   function typed() {
     use.disabled = keep.disabled = !area.value.trim() || area.value === sentence.target;
-    keep.textContent = say("keep");
+    keep.textContent = say("Save this correction");
     offer("");
     if (area.value !== sentence.target) complete();
   }
@@ -98,15 +98,15 @@ function ownTranslation(served, messages, changed) {
       return;
     }
     changed(source, { target, alternatives: others() });
-    messages.status(say("kept"));
-    keep.textContent = say("kept");
+    messages.status(say("Saved: it is used from now on"));
+    keep.textContent = say("Saved: it is used from now on");
   }
 
   function offer(text) {
     completion = text === area.value ? "" : text;
     rest.hidden = !completion;
     rest.replaceChildren(element("span", { class: "muted" }, area.value), completion.slice(area.value.length), element("kbd", { "aria-hidden": "true" }, "Tab"));
-    rest.setAttribute("aria-label", say("goOn", { text: completion }));
+    rest.setAttribute("aria-label", say("Go on with “{text}”", { text: completion }));
   }
 
   function take() {
@@ -126,6 +126,6 @@ function ownTranslation(served, messages, changed) {
     use.disabled = keep.disabled = true;
   }
 
-  const node = element("div", { class: "own" }, labelled(say("own"), area), rest, element("div", { class: "foot" }, use, keep));
+  const node = element("div", { class: "own" }, labelled(say("Your own translation: it is completed while you type"), area), rest, element("div", { class: "foot" }, use, keep));
   return { node, show };
 }

@@ -3,7 +3,7 @@
 import { button, element } from "./elements.js";
 import { pairChooser } from "./pair.js";
 import { request, requestJson } from "./server.js";
-import { number, say } from "./strings.js";
+import { number, say } from "./language.js";
 
 const WATCH = 500; // milliseconds between two looks at a document
 const MEGABYTE = 1e6;
@@ -14,9 +14,9 @@ export function documentsPanel(served, messages) {
   const field = element("input", { type: "file", multiple: true, id: "files", class: "hidden-text", accept: served.files.join(","), onchange: () => { takeAll(field.files); field.value = ""; } });
   const megabytes = number(served.most_bytes / MEGABYTE);
   const zone = element("div", { class: "pane drop" },
-    element("label", { for: "files", class: "main-button" }, say("chooseFile")), field, element("span", {}, say("dropFile")),
-    element("p", { class: "muted note" }, say("fileKinds", { kinds: served.files.join(" "), most: megabytes }), " · ", say("formats")));
-  const list = element("ul", { class: "documents", "aria-label": say("files") });
+    element("label", { for: "files", class: "main-button" }, say("Choose a file")), field, element("span", {}, say("or drop it here")),
+    element("p", { class: "muted note" }, say("Kinds: {kinds}; up to {most} MB", { kinds: served.files.join(" "), most: megabytes }), " · ", say("Their layout, tags and placeholders stay.")));
+  const list = element("ul", { class: "documents", "aria-label": say("Files") });
   for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
     zone.addEventListener(name, (event) => {
       event.preventDefault();
@@ -32,8 +32,8 @@ export function documentsPanel(served, messages) {
 
   async function take(file) {
     const ending = file.name.slice(file.name.lastIndexOf(".")).toLowerCase();
-    if (!served.files.includes(ending)) return messages.notice(say("wrongKind", { name: file.name }));
-    if (file.size > served.most_bytes) return messages.notice(say("tooLarge", { name: file.name, most: megabytes }));
+    if (!served.files.includes(ending)) return messages.notice(say("{name}: this kind of file is not translated here", { name: file.name }));
+    if (file.size > served.most_bytes) return messages.notice(say("{name}: larger than {most} MB", { name: file.name, most: megabytes }));
     const entry = { name: file.name, status: "reading", segments: 0, translated: 0 };
     entries.unshift(entry);
     draw();
@@ -62,7 +62,7 @@ export function documentsPanel(served, messages) {
         if (!problem.retryAfter) Object.assign(entry, { status: "error", problem: problem.message });
       }
       draw();
-      if (entry.status === "done") messages.status(say("fileState", { name: entry.name, state: say("done") }));
+      if (entry.status === "done") messages.status(say("{name}: {state}", { name: entry.name, state: say("done") }));
     }
   }
 
@@ -80,7 +80,7 @@ export function documentsPanel(served, messages) {
   function giveUp(entry) {
     entries.splice(entries.indexOf(entry), 1);
     if (entry.id) request(address(entry), { method: "DELETE" }).catch(() => {});
-    messages.status(say("removed"));
+    messages.status(say("Removed"));
     draw();
   }
 
@@ -94,9 +94,10 @@ export function documentsPanel(served, messages) {
     const share = entry.segments ? entry.translated / entry.segments : undefined;
     const bar = element("progress", { max: 1, value: share, "aria-label": entry.name });
     const name = element("bdi", { class: "file-name" }, entry.name);
+    const end = isOver ? say("Remove") : say("Cancel");
     const actions = [
-      entry.status === "done" ? button(say("download"), { class: "main-button", "aria-label": `${say("download")}: ${entry.name}`, onclick: () => download(entry) }) : null,
-      button(say(isOver ? "remove" : "cancel"), { class: "quiet", "aria-label": `${say(isOver ? "remove" : "cancel")}: ${entry.name}`, onclick: () => giveUp(entry) }),
+      entry.status === "done" ? button(say("Download"), { class: "main-button", "aria-label": `${say("Download")}: ${entry.name}`, onclick: () => download(entry) }) : null,
+      button(end, { class: "quiet", "aria-label": `${end}: ${entry.name}`, onclick: () => giveUp(entry) }),
     ].filter(Boolean);
     return element("li", { class: `document ${entry.status}` }, element("div", { class: "document-text" }, name, element("p", { class: "muted" }, stateOf(entry)), isOver ? null : bar),
       element("div", { class: "document-actions" }, ...actions));
@@ -108,8 +109,8 @@ export function documentsPanel(served, messages) {
 const address = ({ id, key }, rest = "") => `/page/documents/${id}${rest}?key=${encodeURIComponent(key)}`;
 
 function stateOf({ status, segments, translated, problem, remarks }) {
-  if (status === "error") return say("failed", { problem });
-  if (status === "translating" && segments) return say("translating", { translated: number(translated), segments: number(segments) });
+  if (status === "error") return say("not translated: {problem}", { problem });
+  if (status === "translating" && segments) return say("{translated} of {segments} sentences", { translated: number(translated), segments: number(segments) });
   if (status === "done") return [say("done"), ...(remarks ?? [])].join(" · ");
-  return say(status === "translating" ? "reading" : status);
+  return status === "queued" ? say("waiting") : say("being read");
 }

@@ -2,7 +2,7 @@
 
 import { element, labelled } from "./elements.js";
 import { remember, remembered } from "./server.js";
-import { say } from "./strings.js";
+import { say } from "./language.js";
 
 const NAME = "dikkat-glossary";
 let text = remembered(sessionStorage, NAME) ?? "";
@@ -14,7 +14,7 @@ export function glossaryText() {
 
 export function glossaryField(changed) {
   const summary = element("summary", {});
-  const area = element("textarea", { rows: 4, dir: "auto", spellcheck: "false", placeholder: say("glossaryHint"), oninput: () => {
+  const area = element("textarea", { rows: 4, dir: "auto", spellcheck: "false", placeholder: say("One term a line: term = translation"), oninput: () => {
     text = area.value;
     remember(sessionStorage, NAME, text);
     count();
@@ -23,9 +23,9 @@ export function glossaryField(changed) {
   area.value = text;
   const count = () => {
     const terms = glossaryText().split("\n").filter(Boolean).length;
-    summary.replaceChildren(say("glossary"), ...(terms ? [element("span", { class: "badge" }, say("glossaryCount", { count: terms }))] : []));
+    summary.replaceChildren(say("Glossary"), ...(terms ? [element("span", { class: "badge" }, say("{count} terms", { count: terms }))] : []));
   };
   count();
   return element("details", { class: "pane fold", id: "glossary", open: Boolean(text) }, summary,
-    labelled(say("glossaryHint"), area));
+    labelled(say("One term a line: term = translation"), area));
 }

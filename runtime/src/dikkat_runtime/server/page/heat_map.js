@@ -2,7 +2,7 @@
 
 import { headColour, scaleColour, scaleSteps } from "./colours.js";
 import { button, element, visible } from "./elements.js";
-import { number, say } from "./strings.js";
+import { number, say } from "./language.js";
 
 const MAX_CELL_SIZE = 34;
 const MIN_CELL_SIZE = 6;
@@ -16,7 +16,7 @@ export function heatMap(picture, width) {
   const cell = Math.min(MAX_CELL_SIZE, Math.max(MIN_CELL_SIZE, Math.floor((width - margins.left - 4) / picture.S)));
   const size = { width: margins.left + cell * picture.S + 1, height: margins.top + cell * picture.T + 1 };
   const ratio = Math.min(window.devicePixelRatio || 1, 4096 / Math.max(size.width, size.height));
-  const label = say("heatLabel", { title: picture.title, targets: picture.T, sources: picture.S });
+  const label = say("Heat map, {title}: {targets} rows of the translation, {sources} columns of the source", { title: picture.title, targets: picture.T, sources: picture.S });
   const canvas = element("canvas", {
     width: Math.ceil(size.width * ratio), height: Math.ceil(size.height * ratio), role: "img", "aria-label": label, tabindex: 0,
     style: { width: `${size.width}px`, height: `${size.height}px` },
@@ -88,7 +88,7 @@ function explore(canvas, picture, margins, cell, readout) {
   const describe = (target, source) => {
     at = { target: Math.min(picture.T - 1, Math.max(0, target)), source: Math.min(picture.S - 1, Math.max(0, source)) };
     const weight = number(picture.values[at.target * picture.S + at.source], 2);
-    readout.replaceChildren(say("looksAt", { word: visible(picture.targets[at.target]) }), " ", element("bdi", {}, visible(picture.sources[at.source])), " ", element("b", {}, weight));
+    readout.replaceChildren(say("“{word}” looks at", { word: visible(picture.targets[at.target]) }), " ", element("bdi", {}, visible(picture.sources[at.source])), " ", element("b", {}, weight));
   };
   const cellOf = (event) => {
     const box = canvas.getBoundingClientRect();

@@ -2,10 +2,11 @@
 
 import { headColour } from "./colours.js";
 import { button, drawn, element, visible } from "./elements.js";
-import { number, say } from "./strings.js";
+import { msg, number, say } from "./language.js";
 
 const FAINTEST = 0.06;
 const MAX_LISTED = 4;
+const SIDES = { source: msg("Source"), target: msg("Translation") };
 
 export function linksView(picture) {
   const rows = Math.max(picture.T, picture.S);
@@ -48,11 +49,11 @@ export function linksView(picture) {
         onfocus: () => light(position), onblur: () => light(null), onclick: () => light(position, true), onkeydown: (event) => move(event, index),
       });
     });
-    const label = say(side === "source" ? "sourceSide" : "targetSide");
+    const label = say(SIDES[side]);
     return element("div", { class: `column ${side}`, role: "group", "aria-label": label }, ...columns[side]);
   }
 
-  const head = (name) => element("p", { class: `axis muted ${name}`, "aria-hidden": "true" }, say(`${name}Side`));
+  const head = (name) => element("p", { class: `axis muted ${name}`, "aria-hidden": "true" }, say(SIDES[name]));
   const box = element("div", { class: "links", style: { "--rows": rows, "--link": headColour(picture.head) } },
     head("source"), element("span"), head("target"), column("source", picture.sources), svg, column("target", picture.targets));
   all.append(...strongest(picture).map((link) => wire(picture, link)));
@@ -94,6 +95,7 @@ function described(picture, position) {
   const listed = texts.map((text, index) => [text, weightOf(picture, position, index)]).filter(([, weight]) => weight >= 0.05);
   listed.sort((one, other) => other[1] - one[1]);
   const entries = listed.slice(0, MAX_LISTED).map(([text, weight]) => element("span", { class: "entry" }, element("bdi", {}, visible(text)), " ", element("b", {}, number(weight, 2))));
-  const name = position.side === "target" ? "looksAt" : "lookedAtBy";
-  return [say(name, { word: visible(own) }), " ", ...(entries.length ? entries : [say("nothing")])];
+  const word = visible(own);
+  const direction = position.side === "target" ? say("“{word}” looks at", { word }) : say("“{word}” is looked at by", { word });
+  return [direction, " ", ...(entries.length ? entries : [say("nothing much")])];
 }

@@ -1,16 +1,16 @@
 // The translation: each sentence can be chosen; words that the model was unsure of are marked.
 
 import { element } from "./elements.js";
-import { number, say } from "./strings.js";
+import { number, say } from "./language.js";
 
 const UNSURE = [[0.35, "low"], [0.65, "middle"]]; // confidence below which a word is marked, and how
 const DOUBTFUL = 0.5; // confidence below which a whole sentence is marked
 let marks = true;
 
 export function translationView(choose) {
-  const node = element("div", { class: "output", dir: "auto", id: "translation", role: "group", "aria-label": say("target"), "aria-live": "off" });
+  const node = element("div", { class: "output", dir: "auto", id: "translation", role: "group", "aria-label": say("Translation"), "aria-live": "off" });
   const box = element("input", { type: "checkbox", id: "marks", checked: marks, onchange: () => { marks = box.checked; node.classList.toggle("marked", marks); } });
-  const legend = element("label", { class: "muted legend", hidden: true }, box, say("confidence"));
+  const legend = element("label", { class: "muted legend", hidden: true }, box, say("Mark low confidence"));
   node.classList.toggle("marked", marks);
 
   function show(parts, selected) {
@@ -22,7 +22,7 @@ export function translationView(choose) {
       return sentence(part, index, index === selected);
     });
     legend.hidden = !parts.some((part) => part.confidence);
-    node.replaceChildren(...(parts.length ? pieces : [element("span", { class: "muted hint" }, say("targetHint"))]));
+    node.replaceChildren(...(parts.length ? pieces : [element("span", { class: "muted hint" }, say("The translation appears while you type"))]));
     if (held) node.querySelector("[tabindex='0']")?.focus();
   }
 
@@ -57,7 +57,7 @@ function markedWords({ target, confidence }) {
     if (from > position) pieces.push(target.slice(position, from));
     const level = UNSURE.find(([below]) => probability < below)?.[1];
     const text = target.slice(from, to);
-    pieces.push(level ? element("span", { class: `unsure ${level}`, title: say("sure", { percent: number(100 * probability) }) }, text) : text);
+    pieces.push(level ? element("span", { class: `unsure ${level}`, title: say("confidence {percent} %", { percent: number(100 * probability) }) }, text) : text);
     position = to;
   }
   pieces.push(target.slice(position));

@@ -1,7 +1,7 @@
 // Which languages, and by which model where there are several: what texts and documents are translated by.
 
 import { button, element, labelled, select } from "./elements.js";
-import { languageName, say } from "./strings.js";
+import { languageName, say } from "./language.js";
 
 export const AUTO = "auto";
 const chosen = { source: "", target: "", model: "" };
@@ -20,7 +20,7 @@ export function pairChooser(served, { detects, detected, changed }) {
   function draw() {
     const targets = distinct(models.filter(fits).map((model) => model.target));
     const named = models.filter((model) => fits(model) && model.target === chosen.target);
-    const autoName = chosen.source === AUTO && detected?.() ? say("detected", { language: languageName(detected()) }) : say("detect");
+    const autoName = chosen.source === AUTO && detected?.() ? say("{language}, detected", { language: languageName(detected()) }) : say("Detect language");
     const choices = [...(withAuto ? [[AUTO, autoName]] : []), ...sources.map((code) => [code, languageName(code)])];
     const back = models.find((model) => model.source === chosen.target && model.target === chosen.source);
     const set = (values, isSwap = false) => {
@@ -32,11 +32,11 @@ export function pairChooser(served, { detects, detected, changed }) {
     const picker = (label, options, name) =>
       labelled(label, select(options, chosen[name], { onchange: (event) => set({ [name]: event.target.value }) }), true);
     node.replaceChildren(...[
-      picker(say("from"), choices, "source"),
-      button("⇄", { class: "quiet swap", "aria-label": say("swap"), title: say("swap"), disabled: !back,
+      picker(say("From"), choices, "source"),
+      button("⇄", { class: "quiet swap", "aria-label": say("Swap the languages"), title: say("Swap the languages"), disabled: !back,
         onclick: () => set({ source: chosen.target, target: chosen.source, model: "" }, true) }),
-      picker(say("to"), targets.map((code) => [code, languageName(code)]), "target"),
-      named.length > 1 ? picker(say("model"), named.map((model) => [model.name, model.name]), "model") : null,
+      picker(say("Into"), targets.map((code) => [code, languageName(code)]), "target"),
+      named.length > 1 ? picker(say("Model"), named.map((model) => [model.name, model.name]), "model") : null,
     ].filter(Boolean));
   }
 

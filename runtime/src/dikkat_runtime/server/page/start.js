@@ -5,11 +5,14 @@ import { comparePanel } from "./compare.js";
 import { documentsPanel } from "./documents.js";
 import { button, element, labelled } from "./elements.js";
 import { requestJson, remember, remembered, useKey } from "./server.js";
-import { pageLanguage, say, speak } from "./strings.js";
+import { msg, pageLanguage, say, speak } from "./language.js";
 import { translatePanel } from "./translate.js";
 import { writePanel } from "./write.js";
 
-const THEMES = ["system", "light", "dark"];
+const TABS = { translate: msg("Translate"), documents: msg("Documents"), classify: msg("Classify"), write: msg("Write"), compare: msg("Compare") };
+const THEMES = { system: msg("Auto"), light: msg("Light"), dark: msg("Dark") };
+// each speaks to those who read the other language
+const OTHER_LANGUAGE = { en: ["tr", "Türkçe", "Sayfayı Türkçe göster"], tr: ["en", "English", "Show the page in English"] };
 const stage = document.getElementById("stage");
 const tabList = document.getElementById("tabs");
 let served = null;
@@ -39,21 +42,21 @@ function show(name) {
   panel?.close?.();
   notice("");
   panel = current ? all[current](served, { notice, status }) : null;
-  stage.setAttribute("aria-label", current ? say(current) : "dikkat");
-  stage.replaceChildren(panel ? panel.node : element("p", { class: "pane" }, say("nothingServed")));
+  stage.setAttribute("aria-label", current ? say(TABS[current]) : "dikkat");
+  stage.replaceChildren(panel ? panel.node : element("p", { class: "pane" }, say("No model is served.")));
   drawTabs(Object.keys(all));
-  document.title = current ? `${say(current)} · dikkat` : "dikkat";
+  document.title = current ? `${say(TABS[current])} · dikkat` : "dikkat";
   panel?.ready?.();
 }
 
 function drawTabs(names) {
-  tabList.setAttribute("aria-label", say("tabs"));
+  tabList.setAttribute("aria-label", say("What to do"));
   const choose = (name) => {
     history.replaceState(null, "", `#${name}`);
     show(name);
     document.getElementById(`tab-${current}`).focus();
   };
-  const tabs = names.map((name, index) => button(say(name), {
+  const tabs = names.map((name, index) => button(say(TABS[name]), {
     role: "tab", id: `tab-${name}`, "aria-controls": "stage", "aria-selected": String(name === current), tabindex: name === current ? 0 : -1,
     onclick: () => choose(name),
     onkeydown: (event) => {
@@ -70,7 +73,7 @@ function status(text) {
 }
 
 function dress() {
-  const theme = THEMES.includes(remembered(localStorage, "dikkat-theme")) ? remembered(localStorage, "dikkat-theme") : "system";
+  const theme = remembered(localStorage, "dikkat-theme") in THEMES ? remembered(localStorage, "dikkat-theme") : "system";
   if (theme === "system") delete document.documentElement.dataset.theme;
   else document.documentElement.dataset.theme = theme;
   const set = (id, text, label, click) => {
@@ -80,16 +83,18 @@ function dress() {
     control.title = label;
     control.onclick = click;
   };
-  set("language", say("languageButton"), say("languageLabel"), () => {
-    speak(pageLanguage() === "en" ? "tr" : "en");
+  const [other, ...shown] = OTHER_LANGUAGE[pageLanguage()];
+  set("language", ...shown, () => {
+    speak(other);
     remember(localStorage, "dikkat-language", pageLanguage());
     redraw();
   });
-  set("theme", say(theme), `${say("theme")}: ${say(theme)}`, () => {
-    remember(localStorage, "dikkat-theme", THEMES[(THEMES.indexOf(theme) + 1) % THEMES.length]);
+  set("theme", say(THEMES[theme]), `${say("Light or dark")}: ${say(THEMES[theme])}`, () => {
+    const themes = Object.keys(THEMES);
+    remember(localStorage, "dikkat-theme", themes[(themes.indexOf(theme) + 1) % themes.length]);
     redraw();
   });
-  set("help", "", say("help"), showHelp);
+  set("help", "", say("Keys and hints"), showHelp);
   for (const node of document.querySelectorAll("[data-say]")) node.textContent = say(node.dataset.say);
 }
 
@@ -101,23 +106,24 @@ function redraw() {
 function showHelp() {
   const dialog = document.getElementById("dialog");
   const rows = [
-    [["Ctrl", "↵"], "keyEnter"], [["←", "→"], "keyTabs"], [["←", "→"], "keySentences"], [["↑", "↓", "←", "→"], "keyWords"], [["Tab"], "keyTab"], [["Esc"], "keyEscape"],
+    [["Ctrl", "↵"], msg("translate at once, write on")], [["←", "→"], msg("other tab")], [["←", "→"], msg("other sentence of the translation")],
+    [["↑", "↓", "←", "→"], msg("other word of the attention")], [["Tab"], msg("take what the model goes on with")], [["Esc"], msg("close this")],
   ];
   dialog.replaceChildren(
-    element("h2", { id: "dialog-title" }, say("help")),
-    element("dl", { class: "keys" }, ...rows.flatMap(([keys, name]) => [
-      element("dt", {}, ...keys.map((key) => element("kbd", {}, key))), element("dd", {}, say(name)),
+    element("h2", { id: "dialog-title" }, say("Keys and hints")),
+    element("dl", { class: "keys" }, ...rows.flatMap(([keys, meaning]) => [
+      element("dt", {}, ...keys.map((key) => element("kbd", {}, key))), element("dd", {}, say(meaning)),
     ])),
-    element("p", { class: "muted" }, say("privacy")),
-    button(say("close"), { class: "main-button", onclick: () => dialog.close() }),
+    element("p", { class: "muted" }, say("Texts go to this server and nowhere else; it keeps none of them but corrections that you save.")),
+    button(say("Close"), { class: "main-button", onclick: () => dialog.close() }),
   );
   dialog.showModal();
 }
 
 function askForKey(message) {
   const field = element("input", { type: "password", autocomplete: "off", required: true });
-  const form = element("form", { class: "pane key-form" }, element("p", {}, say("keyNeeded")), labelled(say("key"), field),
-    button(say("useKey"), { class: "main-button", type: "submit" }));
+  const form = element("form", { class: "pane key-form" }, element("p", {}, say("This server asks for an API key.")), labelled(say("API key"), field),
+    button(say("Use this key"), { class: "main-button", type: "submit" }));
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     useKey(field.value);

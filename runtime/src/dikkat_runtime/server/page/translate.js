@@ -6,7 +6,7 @@ import { glossaryField, glossaryText } from "./glossary.js";
 import { translationView } from "./output.js";
 import { pairChooser } from "./pair.js";
 import { Latest } from "./server.js";
-import { number, say } from "./strings.js";
+import { msg, number, say } from "./language.js";
 
 const PAUSE = 120; // milliseconds without a key before the server is asked
 const MAX_KNOWN = 400; // sentences whose translation is kept
@@ -18,7 +18,7 @@ export function translatePanel(served, messages) {
   const latest = new Latest();
   const pair = pairChooser(served, { detects: true, detected: () => state.detected, changed: (isSwap) => (isSwap ? swap() : update.now()) });
   const area = element("textarea", {
-    rows: 7, dir: "auto", spellcheck: "true", autocomplete: "off", placeholder: say("sourceHint"), oninput: () => changed(),
+    rows: 7, dir: "auto", spellcheck: "true", autocomplete: "off", placeholder: say("Type or paste a text"), oninput: () => changed(),
     onkeydown: (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && update.now(),
   });
   area.value = state.text;
@@ -26,8 +26,8 @@ export function translatePanel(served, messages) {
   const speed = element("span", { class: "muted", id: "speed" });
   const details = sentenceDetails(served, messages, { changed: (source, result) => replaced(source, result), again: () => forget() });
   const output = translationView((index) => select(index));
-  const copy = button(say("copy"), { class: "quiet", id: "copy", onclick: () => copyAll() });
-  const clear = button(say("clear"), { class: "quiet", id: "clear", onclick: () => { area.value = ""; changed(); update.now(); area.focus(); } });
+  const copy = button(say("Copy"), { class: "quiet", id: "copy", onclick: () => copyAll() });
+  const clear = button(say("Clear"), { class: "quiet", id: "clear", onclick: () => { area.value = ""; changed(); update.now(); area.focus(); } });
   const update = debounced(request, PAUSE);
   let retry = 0;
 
@@ -35,7 +35,7 @@ export function translatePanel(served, messages) {
     state.text = area.value;
     const count = [...state.text].length;
     const tooLong = count > served.most_characters;
-    counter.textContent = say(tooLong ? "tooLong" : "characters", { count: number(count), most: number(served.most_characters) });
+    counter.textContent = say(tooLong ? msg("Too long: {count} of {most} characters") : msg("{count} of {most}"), { count: number(count), most: number(served.most_characters) });
     counter.classList.toggle("bad", tooLong);
     clear.disabled = !state.text;
     if (!tooLong) update();
@@ -79,7 +79,7 @@ export function translatePanel(served, messages) {
       messages.notice(problem.message);
       return;
     }
-    messages.notice(problem.status ? say("again", { seconds: problem.retryAfter }) : problem.message);
+    messages.notice(problem.status ? say("The server is busy; asked again in {seconds} s.", { seconds: problem.retryAfter }) : problem.message);
     retry = setTimeout(request, 1000 * problem.retryAfter);
   }
 
@@ -98,7 +98,7 @@ export function translatePanel(served, messages) {
     const sentence = state.parts.filter((part) => part.source !== undefined)[state.selected];
     details.show(state.model, sentence ?? null);
     copy.disabled = !state.parts.length;
-    speed.textContent = state.parts.length ? say("took", { time: number(state.took) }) : "";
+    speed.textContent = state.parts.length ? say("{time} ms", { time: number(state.took) }) : "";
     pair.draw();
   }
 
@@ -125,14 +125,14 @@ export function translatePanel(served, messages) {
       output.selectAll();
       return;
     }
-    copy.textContent = say("copied");
-    messages.status(say("copied"));
-    setTimeout(() => (copy.textContent = say("copy")), 1500);
+    copy.textContent = say("Copied");
+    messages.status(say("Copied"));
+    setTimeout(() => (copy.textContent = say("Copy")), 1500);
   }
 
-  const left = element("section", { class: "card" }, labelled(say("source"), area, true),
+  const left = element("section", { class: "card" }, labelled(say("Text to translate"), area, true),
     element("div", { class: "foot" }, counter, clear));
-  const right = element("section", { class: "card", "aria-label": say("target") }, output.node, element("div", { class: "foot" }, speed, output.legend, copy));
+  const right = element("section", { class: "card", "aria-label": say("Translation") }, output.node, element("div", { class: "foot" }, speed, output.legend, copy));
   const node = element("div", {}, pair.node, element("div", { class: "cards" }, left, right), glossaryField(() => update()), details.node);
   return {
     node,

@@ -2,7 +2,7 @@
 
 import { button, element, labelled, select } from "./elements.js";
 import { request } from "./server.js";
-import { number, say } from "./strings.js";
+import { number, say } from "./language.js";
 
 const state = { prompt: "", model: "", written: "", most: 100, temperature: 0.8, topP: 0.95, seed: "" };
 
@@ -11,14 +11,14 @@ export function writePanel(served, messages) {
   if (!models.includes(state.model)) [state.model] = models;
   let controller = null;
   const area = element("textarea", {
-    rows: 4, dir: "auto", placeholder: say("promptHint"), oninput: () => { state.prompt = area.value; },
+    rows: 4, dir: "auto", placeholder: say("How does it begin?"), oninput: () => { state.prompt = area.value; },
     onkeydown: (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && start(),
   });
   area.value = state.prompt;
-  const output = element("div", { class: "output written", dir: "auto", id: "written", role: "group", "aria-label": say("written") });
+  const output = element("div", { class: "output written", dir: "auto", id: "written", role: "group", "aria-label": say("What the model writes") });
   const count = element("span", { class: "muted" });
-  const begin = button(say("start"), { class: "main-button", id: "start", onclick: () => start() });
-  const stop = button(say("stop"), { class: "quiet", id: "stop", disabled: true, onclick: () => controller?.abort() });
+  const begin = button(say("Write on"), { class: "main-button", id: "start", onclick: () => start() });
+  const stop = button(say("Stop"), { class: "quiet", id: "stop", disabled: true, onclick: () => controller?.abort() });
   const numeric = (name, label, properties) => {
     const field = element("input", { type: "number", inputmode: "decimal", ...properties, oninput: () => { state[name] = field.value; } });
     field.value = state[name];
@@ -50,24 +50,24 @@ export function writePanel(served, messages) {
     if (own !== controller) return;
     controller = null;
     draw(false);
-    if (tokens) count.textContent = say("tokensWritten", { count: number(tokens) });
+    if (tokens) count.textContent = say("{count} tokens", { count: number(tokens) });
   }
 
   function draw(isWriting) {
     output.replaceChildren(element("span", { class: "muted" }, state.written || isWriting ? state.prompt : ""), state.written, isWriting ? element("span", { class: "caret", "aria-hidden": "true" }) : "");
     output.setAttribute("aria-busy", String(isWriting));
     stop.disabled = !isWriting;
-    count.textContent = isWriting ? say("writing") : "";
+    count.textContent = isWriting ? say("writing…") : "";
   }
 
   const options = element("div", { class: "options" },
-    models.length > 1 ? labelled(say("model"), select(models.map((name) => [name, name]), state.model, { onchange: (event) => { state.model = event.target.value; } })) : null,
-    numeric("most", say("most"), { min: 1, max: served.most_tokens, step: 1 }),
-    numeric("temperature", say("temperature"), { min: 0, max: 5, step: 0.1 }),
-    numeric("topP", say("topP"), { min: 0.05, max: 1, step: 0.05 }),
-    numeric("seed", say("seed"), { min: 0, step: 1, placeholder: say("seedHint") }));
+    models.length > 1 ? labelled(say("Model"), select(models.map((name) => [name, name]), state.model, { onchange: (event) => { state.model = event.target.value; } })) : null,
+    numeric("most", say("Tokens at most"), { min: 1, max: served.most_tokens, step: 1 }),
+    numeric("temperature", say("Temperature"), { min: 0, max: 5, step: 0.1 }),
+    numeric("topP", say("Top p"), { min: 0.05, max: 1, step: 0.05 }),
+    numeric("seed", say("Seed"), { min: 0, step: 1, placeholder: say("any") }));
   const node = element("div", {}, options, element("div", { class: "cards" },
-    element("section", { class: "card" }, labelled(say("prompt"), area, true), element("div", { class: "foot" }, begin, stop)),
+    element("section", { class: "card" }, labelled(say("Beginning of the text"), area, true), element("div", { class: "foot" }, begin, stop)),
     element("section", { class: "card" }, output, element("div", { class: "foot" }, count))));
   return { node, close: () => controller?.abort(), ready: () => draw(false) };
 }

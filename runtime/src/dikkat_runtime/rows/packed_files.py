@@ -1,0 +1,122 @@
+"""Binary files that are read and written packed as their names say."""
+
+import bz2
+import gzip
+import io
+import lzma
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, cast
+
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, unreadable
+from dikkat_runtime.files import MAX_LINE_LENGTH
+from dikkat_runtime.rows.contract import Packing
+from dikkat_runtime.text import packed
+
+_NEEDS = "{path}: needs pyarrow; pip install 'dikkat-runtime[parquet]'"
+
+
+def pyarrow(path: Path) -> Any:
+    """Return the module `pyarrow`. Raises `UsageError` naming the file that needs it, where it is not installed."""
+    try:
+        import pyarrow
+    except ImportError:
+        raise UsageError(_NEEDS).fill(path) from None
+    return pyarrow
+
+
+def open_shard(path: Path) -> IO[bytes]:
+    """Open a regular file for reading. Raises `MissingInputError`."""
+    try:
+        if not path.exists():
+            raise MissingInputError("{path}: there is no such file", path)
+        if not path.is_file():
+            raise MissingInputError("{path}: must be a file; leave it out", path)
+        return path.open("rb")
+    except OSError as error:
+        raise unreadable(path, error) from None
+
+
+def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
+    """Return what gives the content of the open file `raw`, which stays open.
+
+    Raises `DataError` for one that is not packed as its name says.
+    """
+    # the stream closes what it reads as soon as nobody holds it
+    file = cast(io.BufferedReader, io.BufferedReader(_KeptOpen(raw), 1 << 17))
+    stream = packed.unpacked(file, path)
+    if packing and stream is file:
+        why = msg("its content is not packed") if file.peek(1) else msg("it is empty, like a failed download")
+        raise DataError("{path}: damaged ({error}); restore the file", path, why)
+    return stream
+
+
+@contextmanager
+def packing_into(file: IO[bytes], packing: Packing, path: Path) -> Iterator[IO[bytes]]:
+    """Yield what packs into the open `file`, the same bytes for the same content; the file itself stays open."""
+    if packing == "gz":
+        # no name and no time, which would differ from one call to the next
+        with gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=6, mtime=0) as stream:
+            yield cast(IO[bytes], stream)
+    elif packing in ("bz2", "xz"):
+        with bz2.BZ2File(file, "wb") if packing == "bz2" else lzma.LZMAFile(file, "wb") as stream:
+            yield cast(IO[bytes], stream)
+    elif packing == "zst":
+        # closing the stream would close the file before it is synchronised
+        with pyarrow(path).CompressedOutputStream(_KeptOpen(file), "zstd") as stream:
+            yield stream
+    else:
+        yield file
+
+
+class _KeptOpen(io.RawIOBase):
+    """Passes bytes on to a file and from it, and does not close it."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = 0, /) -> int:
+        return self._file.seek(offset, whence)
+
+    def writable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any, /) -> int:
+        content = self._file.read(len(buffer))
+        buffer[: len(content)] = content
+        return len(content)
+
+    def write(self, content: Any, /) -> int:
+        return self._file.write(content)
+
+
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Turn what a damaged or unreadable file raises into one line about it: `DataError` or `MissingInputError`."""
+    try:
+        yield
+    except OSError as error:
+        # libraries raise it without a number of the system for what is damaged
+        if error.errno is None:
+            what = " ".join(str(error).split())
+            raise DataError("{path}: damaged ({error}); restore the file", path, what) from None
+        raise unreadable(path, error) from None
+
+
+def read_lines(file: IO[bytes]) -> Iterator[bytes]:
+    """Yield lines with their ends, split at line feeds only; of a line over `MAX_LINE_LENGTH` bytes its beginning.
+
+    That beginning is one byte longer than the limit and has no end, by which it is known.
+    """
+    while line := file.readline(MAX_LINE_LENGTH + 1):
+        rest = line
+        while len(line) > MAX_LINE_LENGTH and rest and not rest.endswith(b"\n"):
+            rest = file.readline(MAX_LINE_LENGTH + 1)
+        yield line

@@ -1,0 +1,46 @@
+"""Pieces of JSON schema that several interfaces share."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Schema = Mapping[str, Any]
+
+TEXT: Schema = {"type": "string"}
+NUMBER: Schema = {"type": "number"}
+WHOLE: Schema = {"type": "integer"}
+FLAG: Schema = {"type": "boolean"}
+
+
+def list_of(items: Schema) -> Schema:
+    """Return the schema of a list."""
+    return {"type": "array", "items": dict(items)}
+
+
+def either(*schemas: Schema) -> Schema:
+    """Return the schema of any of several."""
+    return {"anyOf": [dict(schema) for schema in schemas]}
+
+
+def words(*among: str) -> Schema:
+    """Return the schema of one of some words."""
+    return {"type": "string", "enum": list(among)}
+
+
+def whole(low: int, high: int) -> Schema:
+    """Return the schema of a whole number within limits."""
+    return {"type": "integer", "minimum": low, "maximum": high}
+
+
+def fields(required: Sequence[str] = (), **properties: Schema) -> Schema:
+    """Return the schema of an object, which may have other fields in addition to these."""
+    schema: dict[str, Any] = {"type": "object", "properties": {name: dict(own) for name, own in properties.items()}}
+    return schema | ({"required": list(required)} if required else {})
+
+
+def required(**properties: Schema) -> Schema:
+    """Return the schema of an object that has all of these fields."""
+    return fields(tuple(properties), **properties)
+
+
+TEXTS: Schema = either(TEXT, {"type": "array", "items": {"type": "string"}, "minItems": 1})
+"""One text or several."""

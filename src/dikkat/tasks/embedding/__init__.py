@@ -1,1 +1,0 @@
-"""Vectors of lines and of tokens from any trained model."""
