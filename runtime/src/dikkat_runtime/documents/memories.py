@@ -57,7 +57,7 @@ def _kind(path: Path) -> str:
 
 def _units(path: Path, languages: tuple[str, str], skipped: Counter[str]) -> Iterator[tuple[str, str]]:
     seen: Counter[str] = Counter()
-    found = 0
+    matching = 0
     with reading_errors(path), open_unpacked(path) as file:
         for unit in stream_tmx(file, str(path), Counter()):
             seen.update(unit.segments.keys())
@@ -65,9 +65,9 @@ def _units(path: Path, languages: tuple[str, str], skipped: Counter[str]) -> Ite
             if missing := [name for name, text in zip(languages, texts, strict=True) if text is None]:
                 skipped[msg("without a text in {language}", missing[0])] += 1
                 continue
-            found += 1
+            matching += 1
             yield plain_text(texts[0] or ()), plain_text(texts[1] or ())
-    if not found:
+    if not matching:
         raise UsageError(
             "{path}: holds no unit from {source} to {target}, but texts in {languages}; give a memory of these "
             "languages, or another run"

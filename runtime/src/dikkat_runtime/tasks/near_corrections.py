@@ -91,8 +91,8 @@ class CorrectionMemory:
         indices = [self._index_of(item) for item in known if item.kept()]
         if not indices:
             return [None] * len(texts)
-        found = ([item for index in indices for item in index.near(text)] for text in texts)
-        best = [sorted(items, key=lambda item: -item.similarity)[:MAX_NEAR] for items in found]
+        every = ([item for index in indices for item in index.near(text)] for text in texts)
+        best = [sorted(items, key=lambda item: -item.similarity)[:MAX_NEAR] for items in every]
         near = [[(item.source, item.target) for item in items] for items in best]
         self._read([pair for own in near for pair in own])
         states = [[self._states[pair] for pair in own if len(self._states[pair].tokens)] for own in near]
@@ -100,11 +100,11 @@ class CorrectionMemory:
 
     def _index_of(self, known: KnownTranslations) -> NearIndex:
         """Return the index of what is known, which is made once."""
-        pairs, made = known.kept(), self._indices.get(known)
-        if made is None or made[0] is not pairs:
-            made = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
-            self._indices[known] = made
-        return made[1]
+        pairs, entry = known.kept(), self._indices.get(known)
+        if entry is None or entry[0] is not pairs:
+            entry = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
+            self._indices[known] = entry
+        return entry[1]
 
     def _read(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Let the model read the corrections that it has not read yet."""
