@@ -19,6 +19,8 @@ from tests.sampled_cases import is_strict, left_to_the_nightly
 
 from dikkat.kernels.environment import set_environment
 
+# of this session alone: a pytest that a test starts runs what it is given
+os.environ.pop("PYTEST_ADDOPTS", None)
 if "PYTEST_XDIST_WORKER" in os.environ:
     # a process for each core: more threads would only wait for one another. Tests of threads set their number.
     os.environ.setdefault("OMP_NUM_THREADS", "1")

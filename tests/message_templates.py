@@ -25,7 +25,7 @@ OF_ANOTHER_SHAPE = {"SettingError", "AbsentError", "NeedsTorchError"}
 """Errors that take more than a template and its values."""
 PRINTING = {"say", "note", "_note"}
 """Functions that print a message."""
-HELPED = {"Option", "Argument", "Group", "Setting", "_count", "_seconds", "Claim", "_Claim"}
+HELPED = {"Option", "Argument", "Group", "Setting", "_check_limit", "_count", "_seconds", "Claim", "_Claim"}
 """What keeps texts that are turned into messages later, such as the help of options; its
 arguments of several words are templates."""
 TABLES = {"SHARED", "OPTIONS", "COMMANDS"}
@@ -61,6 +61,7 @@ def scripts(package: str) -> dict[str, str]:
     return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
 
 
+@cache
 def templates(package: str) -> list[Found]:
     """Return every template of a package that has a word to translate, those of JavaScript too."""
     python = [

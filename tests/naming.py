@@ -9,12 +9,12 @@ from pathlib import Path
 
 _WORDS = """
 place places room rooms found told tell tells wording story stories portrait portraits patient patients wordless honesty
-diary trunk gathered lent bystanders roof lengthened rectifies turned densely
+diary trunk behind beside mended stretch stretches gathered lent bystanders roof lengthened rectifies turned densely
 """
 _NAMES = """
 each made given learned moved apart around at_once sides Marks Pace STRETCH few_rows fewest_rows takes_places is_wide
 keep_away are_looking explicit_attention part_of learns of_hidden of_weight draws Copies Projection narrow wide follow
-_let_model_use _take_up sentences_at_once batches_at_once
+_let_model_use _look _Plan LARGE _LARGE FEW _FEW _take_up sentences_at_once batches_at_once
 """
 
 BANNED_WORDS = frozenset(_WORDS.split())

@@ -17,8 +17,9 @@ from tests.docs.pages import ROOT, Snippet, broken_links, commands, links, outpu
 
 FOLDER = ROOT / "docs" / "attention"
 PAGES = ("weighted-sum", "by-hand", "order-and-cost", "six-steps", "translator")
-SAMPLED_PAGES = [pytest.param(name, marks=pytest.mark.nightly) if name == "six-steps" else name for name in PAGES]
-"""One trains in float64, for as long as all others take: it runs in the nightly."""
+TRAINING_PAGES = ("six-steps", "translator")
+SAMPLED_PAGES = [pytest.param(name, marks=pytest.mark.nightly) if name in TRAINING_PAGES else name for name in PAGES]
+"""Those that train for as long as all others take run in the nightly."""
 LANGUAGES = ("en", "tr")
 MAX_PICTURE_SIZE = 60_000
 

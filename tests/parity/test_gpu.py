@@ -101,7 +101,7 @@ def test_recorded_steps_write_what_a_processor_writes(settings: dict[str, Any], 
         assert [item[0].tokens for item in result] == [item[0].tokens for item in expected]
         scores = [[item[0].score for item in written] for written in (result, expected)]
         assert scores[0] == pytest.approx(scores[1], abs=1e-4, nan_ok=True)
-    assert any(graph is not None for plan in engine._plans.values() for graph in plan._graphs.values())
+    assert any(graph is not None for plan in engine._captures.values() for graph in plan._graphs.values())
 
 
 @pytest.mark.parametrize("options", GRAPH_OPTIONS, ids=["greedy", "scores", "beam"])
@@ -121,7 +121,7 @@ def test_float16_on_a_gpu_writes_nearly_as_likely_sentences(options: DecodingOpt
 def test_steps_of_search_wait_for_the_gpu_nowhere(options: DecodingOptions) -> None:
     engine = GraphEngine(graph_model({}).to("cuda"), precision="float16", records=False)
     search_all(engine, SENTENCES, options)
-    plan = next(iter(engine._plans.values()))
+    plan = next(iter(engine._captures.values()))
     torch.cuda.synchronize()
     torch.cuda.set_sync_debug_mode("error")
     try:

@@ -34,7 +34,8 @@ LEVEL_OF = {name: level for level, names in enumerate(LAYERS) for name in names}
 GLOSSARY = "\n".join(rule("glossary.md", name) for name in ("words", "limits", "docstrings"))
 SELF = {"__init__"}  # the version, which the command line prints, stands in the package itself
 MAX_FILE_LENGTH, MAX_FUNCTION_LENGTH = 500, 60
-GLOSSARY = "\n".join(rule("glossary.md", name) for name in ("words", "limits", "docstrings"))
+MIN_FRAGMENT_LENGTH = 50
+"""Lines below which a file that one file of its own folder imports stands in that file, where one looks for it."""
 FILES = sorted(SOURCES.rglob("*.py"))
 OTHER_FILES = sorted(path for path in SOURCES.rglob("*") if path.suffix in (".c", ".h", ".js"))
 
@@ -93,6 +94,49 @@ def test_names_of_c_and_javascript_keep_to_the_glossary(path: Path) -> None:
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(SOURCES)))
 def test_a_file_keeps_to_the_plan(path: Path) -> None:
     assert problems(path.read_text(encoding="utf-8"), part_of(path)) == []
+
+
+def fragments(sources: Path) -> list[str]:
+    """Return the short files that one file of their own folder alone imports."""
+    files = {
+        ".".join(path.relative_to(sources.parent).with_suffix("").parts): path.read_text(encoding="utf-8")
+        for path in sorted(sources.rglob("*.py"))
+        if path.stem not in ("__init__", "__main__")
+    }
+    users: dict[str, set[str]] = {name: set() for name in files}
+    for name, text in files.items():
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.ImportFrom):
+                for other in {node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)} & {*files}:
+                    users[other].add(name)
+    return [
+        name
+        for name, text in files.items()
+        if text.count("\n") < MIN_FRAGMENT_LENGTH
+        and len(users[name]) == 1
+        and name.rpartition(".")[0] == next(iter(users[name])).rpartition(".")[0]
+    ]
+
+
+def test_no_file_is_a_fragment_of_the_one_that_imports_it() -> None:
+    assert not fragments(SOURCES)
+
+
+def test_a_planted_fragment_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "dikkat_runtime"
+    files = {
+        "text/user.py": "from dikkat_runtime.text import short, long\nfrom dikkat_runtime.text.both import x",
+        "text/other.py": "from dikkat_runtime.text.both import x\nfrom dikkat_runtime.engine.elsewhere import y",
+        "text/short.py": "x = 1\n",
+        "text/long.py": "x = 1\n" * MIN_FRAGMENT_LENGTH,
+        "text/both.py": "x = 1\n",
+        "text/found_by_name.py": "x = 1\n",
+        "engine/elsewhere.py": "y = 1\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    assert fragments(folder) == ["dikkat_runtime.text.short"]
 
 
 @pytest.mark.parametrize(

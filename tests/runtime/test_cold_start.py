@@ -73,6 +73,8 @@ def test_dikkat_classifies_embeds_and_continues_without_torch(runs: dict[str, Pa
     assert "dikkat_runtime.engine" in modules
 
 
+# a limit of time: by day the modules are counted that a start loads
+@pytest.mark.nightly
 @pytest.mark.parametrize("is_alone", [True, False], ids=["dikkat-runtime", "dikkat"])
 def test_one_sentence_costs_little_more_than_numpy_and_tokenizers(is_alone: bool, runs: dict[str, Path]) -> None:
     """Processor time of both, so that a busy machine changes little; the first run of each writes bytecode."""

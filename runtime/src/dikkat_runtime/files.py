@@ -50,7 +50,7 @@ def _explain(path: Path, error: OSError) -> DikkatError:
     return CannotCreateError("{path}: cannot be written: {reason}; choose another path", path, reason)
 
 
-def temporary_beside(path: Path) -> Path:
+def temporary_next_to(path: Path) -> Path:
     """Return a fresh name in the folder of `path`, marked as half-written."""
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.urandom(4).hex()}")
 
@@ -61,7 +61,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     Raises `DiskError` or `CannotCreateError`.
     """
     with write_errors(path):
-        temporary = temporary_beside(path)
+        temporary = temporary_next_to(path)
         try:
             write_new(temporary, content)
             os.replace(temporary, path)
@@ -78,7 +78,7 @@ def write_streaming(path: Path) -> Iterator[TextIO]:
     Raises `DiskError` or `CannotCreateError`.
     """
     with write_errors(path):
-        temporary = temporary_beside(path)
+        temporary = temporary_next_to(path)
         try:
             with temporary.open("x", encoding="utf-8", errors="replace", newline="") as file:
                 yield file
@@ -91,12 +91,12 @@ def write_streaming(path: Path) -> Iterator[TextIO]:
         sync_directory(path.parent)
 
 
-def probe_beside(path: Path) -> None:
+def probe_next_to(path: Path) -> None:
     """Write and remove a file next to `path`, to learn before the work that the folder cannot be written.
 
     Raises `OSError`.
     """
-    probe = temporary_beside(path)
+    probe = temporary_next_to(path)
     try:
         write_new(probe, b"\n")
     finally:

@@ -117,11 +117,11 @@ def attend(
 def _opened(run: Path, out: Path | None) -> Any:
     """Return the model of a run, after a look at whether the output can be written."""
     from dikkat.tasks import load
-    from dikkat_runtime.files import probe_beside, write_errors
+    from dikkat_runtime.files import probe_next_to, write_errors
 
     if out is not None:
         with write_errors(out):
-            probe_beside(out)
+            probe_next_to(out)
     with Announced(msg("{run}: loading its model", run)):
         trained = load(run)
     print_torch_engine()

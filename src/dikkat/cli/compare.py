@@ -9,7 +9,7 @@ from dikkat.cli.progress import WorkProgress
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.cli.streams import print_written
 from dikkat_runtime.errors import CannotCreateError, UsageError
-from dikkat_runtime.files import temporary_beside, write_atomically, write_errors, write_new
+from dikkat_runtime.files import temporary_next_to, write_atomically, write_errors, write_new
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def _check_outputs(json: Path | None, picture: Path | None) -> None:
         if path.is_dir():
             raise CannotCreateError("{path}: is a folder, not a file; choose another name", path)
         with write_errors(path):
-            trial = temporary_beside(path)
+            trial = temporary_next_to(path)
             try:
                 write_new(trial, b"")
             finally:

@@ -15,7 +15,7 @@ from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written, terminal
 from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError, msg, plural
-from dikkat_runtime.files import probe_beside, write_errors
+from dikkat_runtime.files import probe_next_to, write_errors
 
 
 def check_table(out: Path, option: str) -> None:
@@ -25,7 +25,7 @@ def check_table(out: Path, option: str) -> None:
     if out.exists():
         raise CannotCreateError("{out}: exists already; name another file, or remove it", out)
     with write_errors(out):
-        probe_beside(out)
+        probe_next_to(out)
 
 
 _WIDTH = BeamOptions().beam_size

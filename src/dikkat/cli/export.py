@@ -72,18 +72,26 @@ def export(
         _export_folder(run, to, out, precision)
     else:
         _export_web(run, out, precision)
+    _note_what_stays(run, to, out)
+    return None
+
+
+def _note_what_stays(run: Path, to: Target, out: Path) -> None:
+    """Say what of the run the other program does not get."""
     # only after the work, since it brings numpy
     from dikkat_runtime.engine.shortlist import SHORTLIST
+    from dikkat_runtime.run.parts import MEMBERS
 
+    if (run / MEMBERS).exists():
+        print_note("only the first model of {run} is exported; --to runtime has all of them", run)
     if not (run / SHORTLIST).exists():
-        return None
+        return
     if to == Target.ctranslate2 and (out / "vmap.txt").exists():
         print_note("with use_vmap=True the words of {out}/vmap.txt are written, the shortlist of the run", out)
     elif to == Target.marian and (out / "lex.s2t.bin").exists():
         print_note("Marian writes the words of {out}/lex.s2t.bin alone, the shortlist of the run", out)
     else:
         print_note("the shortlist of the run is not exported: the exported model may write any word")
-    return None
 
 
 def _require_free(to: Target, out: Path, with_corrections: bool) -> None:

@@ -42,14 +42,14 @@ def page(
     Nothing is installed, served or loaded: the file holds the model and an engine that computes it in the browser.
     """
     from dikkat.web.opening import example_sentences, open_for_web
-    from dikkat.web.page import LARGE, read_lesson, write_live_page
-    from dikkat_runtime.files import probe_beside, write_errors
+    from dikkat.web.page import MAX_QUICK_SIZE, read_lesson, write_live_page
+    from dikkat_runtime.files import probe_next_to, write_errors
 
     steps = None if lesson is None else read_lesson(lesson)
     run = run or _quickstart_run(lesson)
     path = out or _page_of_lesson(lesson)
     with write_errors(path):
-        probe_beside(path)
+        probe_next_to(path)
     with Announced(msg("{out}: packing the model of {run}", path, run)):
         model = open_for_web(run, precision.value)
         if steps is not None and (model.task, model.languages[0]) != ("translator", "en"):
@@ -59,12 +59,12 @@ def page(
     print_note(
         "wrote {path} ({size:.1f} MB, {precision}): open it in a browser", path, size / 1000000.0, model.precision
     )
-    if size > LARGE:
+    if size > MAX_QUICK_SIZE:
         print_note(
             msg(
                 "{path}: over {limit:.0f} MB, which phones and old laptops take seconds to open; a smaller model "
                 "or --precision int8 makes it smaller"
-            ).fill(path, LARGE / 1000000.0)
+            ).fill(path, MAX_QUICK_SIZE / 1000000.0)
         )
 
 

@@ -49,11 +49,20 @@ def translator(
         str | None,
         Option(help="Language of the target, as tr; chooses in .tmx. By default from tags or file names, or guessed."),
     ] = None,
+    members: Annotated[
+        int | None,
+        Option(help="Train so many models from different seeds; --minutes is shared out, and translations are by all."),
+    ] = None,
     watch: Annotated[Path | None, Option(help="HTML page that follows the run.")] = None,
 ) -> int:
     """Train a translator from parallel text."""
     started = time.monotonic()
     settings = training.settings()
+    if members is not None:
+        own = settings.setdefault("training", {})
+        own["members"] = members
+        if training.minutes is not None:
+            own["minutes"] = training.minutes / max(1, members)
     for side, language in (("source", source_language), ("target", target_language)):
         if language is not None:
             settings.setdefault("data", {})[f"{side}_language"] = language_code(language)

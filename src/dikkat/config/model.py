@@ -150,7 +150,7 @@ class ModelConfig(Section):
     relative_range: int | None = Field(None, gt=1)
     """Distance that the last of those buckets reaches; left out, each distance has a vector."""
     relative_bias: bool = False
-    """Whether attention has a bias of buckets of distances beside other positions (MPNet)."""
+    """Whether attention has a bias of buckets of distances next to other positions (MPNet)."""
     output_transform: Literal["gelu", "gelu_tanh", "relu", "silu", "tanh"] | None = None
     """Non-linearity of a layer, followed by a norm, between the blocks and the output matrix (masked models)."""
     shared_positions: bool = True

@@ -134,6 +134,9 @@ class TrainingConfig(Section):
     """Tokens of the longer side, padding included, in one micro-batch."""
     accumulate: int = Field(1, gt=0)
     """Micro-batches summed into one update."""
+    members: int = Field(1, gt=0, le=64)
+    """Translators that are trained one after another, each from a seed of its own and in the same time; translations
+    are written with the mean of their probabilities."""
     micro_batches: int = Field(1, gt=0)
     """Parts that each micro-batch is cut into, with dropout of their own; as many processes may share it, or fewer."""
     max_epochs: float = Field(30.0, gt=0.0)

@@ -136,26 +136,26 @@ class Corpus:
     def build(cls, directory: Path, name: str, pairs: Iterable[tuple[Iterable[int], Iterable[int]]]) -> Corpus:
         """Write the pairs, each of which is read once, and open them, in constant memory. Raises `DiskError`."""
         paths = _paths(directory, name)
-        beside = tuple(path.with_name(path.name + ".partial") for path in paths)
+        partials = tuple(path.with_name(path.name + ".partial") for path in paths)
         try:
             directory.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=directory) as spool:
                 offsets = DiskArray(np.int64, directory)
                 size, largest = _spool(pairs, spool, offsets)
                 width: type[np.unsignedinteger[Any]] = np.uint16 if largest <= np.iinfo(np.uint16).max else np.uint32
-                _write(beside[0], np.dtype(width), size, _blocks(spool))
-            _write(beside[1], offsets.dtype, len(offsets), offsets.blocks())
+                _write(partials[0], np.dtype(width), size, _blocks(spool))
+            _write(partials[1], offsets.dtype, len(offsets), offsets.blocks())
             # Without its offsets a corpus does not open: the old ones must never meet the new ids.
             paths[1].unlink(missing_ok=True)
-            os.replace(beside[0], paths[0])
-            os.replace(beside[1], paths[1])
+            os.replace(partials[0], paths[0])
+            os.replace(partials[1], paths[1])
         except OSError as error:
             reason = reason_of(error)
             raise DiskError(
                 "{paths}: cannot write the corpus: {reason}; free some space or use another disk", paths[0], reason
             ) from None
         finally:
-            for path in beside:
+            for path in partials:
                 with suppress(OSError):  # what went wrong before is what the user has to hear
                     path.unlink()
         return cls.open(directory, name, vocab_size=largest + 1)

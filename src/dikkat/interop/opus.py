@@ -41,9 +41,11 @@ def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:
             "{path}: not a package of OPUS-MT: it must hold one decoder.yml, not {count}", path, len(decoders)
         )
     folder = decoders[0][:-1]
-    beside = [parts for parts in files if parts[:-1] == folder]
-    if any(parts[-1].endswith(_BPE) for parts in beside) and not any(parts[-1].endswith(".spm") for parts in beside):
+    files_there = [parts for parts in files if parts[:-1] == folder]
+    if any(parts[-1].endswith(_BPE) for parts in files_there) and not any(
+        parts[-1].endswith(".spm") for parts in files_there
+    ):
         raise DataError(
             "{path}: the tokenizer of Moses with subword-nmt is not supported; only SentencePiece (.spm) is", path
         )
-    return {parts: parts[-1:] for parts in beside if parts[-1].endswith(_READ)}
+    return {parts: parts[-1:] for parts in files_there if parts[-1].endswith(_READ)}

@@ -16,7 +16,7 @@ from dikkat.interop.paths import require_empty_folder
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat_runtime.errors import CannotCreateError, DataError, msg
-from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors
+from dikkat_runtime.files import make_folder, sync_directory, temporary_next_to, write_errors
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID, source_ids
 
 SAMPLES = 24
@@ -123,7 +123,7 @@ def whole_folder(folder: Path) -> Iterator[Path]:
         missing = [above for above in (home, *home.parents) if not above.exists()]
         make_folder(home)
         # not by the name of the folder, which may be as long as a name can be
-        temporary = temporary_beside(home / "export")
+        temporary = temporary_next_to(home / "export")
         try:
             temporary.mkdir()
             yield temporary

@@ -14,12 +14,13 @@ from dikkat_runtime.engine.precision import RECORD, PrecisionName, choose_precis
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST
 from dikkat_runtime.errors import MissingInputError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run.config import read_config
+from dikkat_runtime.run.config import member_runs, read_config
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import (
     CONFIG,
     ENDED,
     EXPORTED,
+    MEMBERS,
     METRICS,
     PREPARED,
     TARGET_TOKENIZER,
@@ -61,10 +62,19 @@ def export_runtime(run: Path, out: Path, precision: PrecisionName, *, with_corre
     if with_corrections and check_file(run / FILE_NAME) is not None:
         files[FILE_NAME] = (run / FILE_NAME).read_bytes()
     with whole_folder(out) as folder:
-        for name, content in files.items():
-            (folder / name).write_bytes(content)
-        write_manifest(folder, (*PREPARED, *ENDED, *EXPORTED), {})
+        _write(folder, files)
+        for member in member_runs(run, config)[1:]:
+            read_config(member, config["task"])
+            (folder / MEMBERS / member.name).mkdir(parents=True)
+            _write(folder / MEMBERS / member.name, {**_weights(member, chosen), CONFIG: (member / CONFIG).read_bytes()})
     return chosen
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write the files, and the manifest of those that it lists."""
+    for name, content in files.items():
+        (folder / name).write_bytes(content)
+    write_manifest(folder, (*PREPARED, *ENDED, *EXPORTED), {})
 
 
 def _weights(run: Path, precision: NativePrecision) -> dict[str, bytes]:

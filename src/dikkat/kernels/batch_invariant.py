@@ -1,6 +1,6 @@
 """Products and softmax that round a row alike whatever the length of its sequence.
 
-On a CPU the libraries behind PyTorch add up in another order where a product has few rows, or a softmax few entries. A
+On a CPU the libraries beneath PyTorch add up in another order where a product has few rows, or a softmax few entries. A
 short sentence would then change, in its last bits, with the padding that lengthens it. So it gets rows of zeros.
 """
 
@@ -51,15 +51,15 @@ def pad_to_min_length(
     targets, sources = query.shape[-2], key.shape[-2]
     if targets == 1 or not _shows_order(query) or min(targets, sources) >= MIN_LENGTH:
         return query, key, value, mask, bias
-    below, beside = max(0, MIN_LENGTH - targets), max(0, MIN_LENGTH - sources)
+    below, right = max(0, MIN_LENGTH - targets), max(0, MIN_LENGTH - sources)
     if mask is None:
         mask = torch.ones(1, sources, dtype=torch.bool, device=key.device)
-    mask = F.pad(mask.expand(*mask.shape[:-1], sources), (0, beside))
+    mask = F.pad(mask.expand(*mask.shape[:-1], sources), (0, right))
     if mask.dim() > 1 and mask.shape[-2] > 1:
         mask = F.pad(mask, (0, 0, 0, below))
     if bias is not None:
-        bias = F.pad(bias.expand(*bias.shape[:-2], targets, sources), (0, beside, 0, below))
-    key, value = (F.pad(x, (0, 0, 0, beside)) for x in (key, value))
+        bias = F.pad(bias.expand(*bias.shape[:-2], targets, sources), (0, right, 0, below))
+    key, value = (F.pad(x, (0, 0, 0, right)) for x in (key, value))
     return F.pad(query, (0, 0, 0, below)), key, value, mask, bias
 
 

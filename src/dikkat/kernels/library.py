@@ -1,4 +1,4 @@
-"""The C kernels of dikkat-runtime, loaded beside PyTorch.
+"""The C kernels of dikkat-runtime, loaded next to PyTorch.
 
 Where they cannot be had, or where `DIKKAT_NATIVE=0` is set, `library()` is None and PyTorch does the same work.
 """

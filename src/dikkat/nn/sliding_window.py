@@ -101,17 +101,17 @@ class Window:
 
     def in_blocks(self, attend: Attend, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """All blocks of queries, each with the keys near it, as the rows of one batch."""
-        batch, length, behind = query.shape[0], query.shape[2], self.size
-        ahead = 0 if self.causal else behind
+        batch, length, past = query.shape[0], query.shape[2], self.size
+        ahead = 0 if self.causal else past
         # a block of queries sees itself and a window on either side, so smaller blocks would mostly see the same keys
-        size = max(behind, MIN_BLOCK_SIZE)
-        allowed = _allowed_near(mask, query, size, behind, ahead)
-        output = attend(_near(query, size), _near(key, size, behind, ahead), _near(value, size, behind, ahead), allowed)
+        size = max(past, MIN_BLOCK_SIZE)
+        allowed = _allowed_near(mask, query, size, past, ahead)
+        output = attend(_near(query, size), _near(key, size, past, ahead), _near(value, size, past, ahead), allowed)
         # (B * blocks, H, size, E) -> (B, H, blocks * size, E)
         return output.unflatten(0, (batch, -1)).transpose(1, 2).flatten(2, 3)[..., :length, :]
 
 
-def _near(x: Shaped[Tensor, "B H S K"], size: int, behind: int = 0, ahead: int = 0) -> Shaped[Tensor, "B2 H near K"]:
+def _near(x: Shaped[Tensor, "B H S K"], size: int, past: int = 0, ahead: int = 0) -> Shaped[Tensor, "B2 H near K"]:
     """Of each block of `size` positions itself and what is near it, zeros beyond the ends; blocks follow their row.
 
     Copied from two or three shifts of the whole, so that the gradient is linear as well: that of a slice for each block
@@ -120,26 +120,26 @@ def _near(x: Shaped[Tensor, "B H S K"], size: int, behind: int = 0, ahead: int =
     blocks = -(-x.shape[2] // size)
     padded = F.pad(x, (0, 0, size, (blocks + 1) * size - x.shape[2])).unflatten(2, (blocks + 2, size))
     before, own, after = padded[:, :, :-2], padded[:, :, 1:-1], padded[:, :, 2:]
-    near = torch.cat((before[..., size - behind :, :], own, after[..., :ahead, :]), dim=3)
+    near = torch.cat((before[..., size - past :, :], own, after[..., :ahead, :]), dim=3)
     # (B, H, blocks, near, K) -> (B * blocks, H, near, K)
     return near.transpose(1, 2).flatten(0, 1)
 
 
 def _allowed_near(
-    mask: Tensor | None, query: Tensor, size: int, behind: int, ahead: int
+    mask: Tensor | None, query: Tensor, size: int, past: int, ahead: int
 ) -> Bool[Tensor, "B2 H size near"]:
     """What of the `mask` lies near each block, in the window and in the sequence."""
     batch, length, device = query.shape[0], query.shape[2], query.device
     mask = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=device) if mask is None else mask
     mask = mask.expand(*mask.shape[-4:-2], length, length)[(None,) * (4 - max(2, mask.dim()))]
     blocks = -(-length // size)
-    near = mask.new_zeros(*mask.shape[:2], blocks, size, behind + size + ahead)
+    near = mask.new_zeros(*mask.shape[:2], blocks, size, past + size + ahead)
     for block, first in enumerate(range(0, length, size)):
-        low, end, high = max(0, first - behind), min(first + size, length), min(first + size + ahead, length)
-        shift = behind - first
+        low, end, high = max(0, first - past), min(first + size, length), min(first + size + ahead, length)
+        shift = past - first
         near[:, :, block, : end - first, low + shift : high + shift] = mask[:, :, first:end, low:high]
-    away = torch.arange(-behind, size + ahead, device=device) - torch.arange(size, device=device)[:, None]
-    near &= (away >= -behind) & (away <= ahead)
+    away = torch.arange(-past, size + ahead, device=device) - torch.arange(size, device=device)[:, None]
+    near &= (away >= -past) & (away <= ahead)
     # (B or 1, H or 1, blocks, size, near) -> (B * blocks, H or 1, size, near)
     return near.expand(batch, *near.shape[1:]).transpose(1, 2).flatten(0, 1)
 

@@ -21,7 +21,7 @@ from dikkat_runtime.files import (
     make_folder,
     read_regular,
     sync_directory,
-    temporary_beside,
+    temporary_next_to,
     write_errors,
     write_new,
 )
@@ -184,7 +184,7 @@ def save_checkpoint(
     with write_errors(folder):
         make_folder(parent)
         remove_leftovers(parent)
-        temporary = temporary_beside(folder)
+        temporary = temporary_next_to(folder)
         try:
             temporary.mkdir()
             _write_files(temporary, step, tensors_by_file, state, copies or {})
@@ -317,7 +317,7 @@ def _prune(parent: Path, step: int, keep: int) -> None:
     for _, folder in folders:
         if folder not in kept:
             # Renamed first: a removal that is interrupted must not leave half a checkpoint under a good name.
-            half_removed = temporary_beside(folder)
+            half_removed = temporary_next_to(folder)
             folder.rename(half_removed)
             shutil.rmtree(half_removed)
 

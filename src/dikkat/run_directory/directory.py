@@ -28,7 +28,7 @@ from dikkat_runtime.files import (
     append_line,
     locked_run,
     make_folder,
-    probe_beside,
+    probe_next_to,
     sync_directory,
     write_atomically,
     write_errors,
@@ -49,6 +49,7 @@ from dikkat_runtime.run.parts import (
     ENDED,
     FOLDERS,
     MANIFEST,
+    MEMBERS,
     PREPARED,
     TARGET_TOKENIZER,
     check_file,
@@ -111,6 +112,10 @@ class RunPaths:
     def checkpoints(self) -> Path:
         """Return the folder of the checkpoints."""
         return self.path / "checkpoints"
+
+    def member(self, number: int) -> Path:
+        """Return the folder of the run whose probabilities are averaged with those of this one, from number 2 on."""
+        return self.path / MEMBERS / str(number)
 
     @property
     def corpus(self) -> Path:
@@ -239,7 +244,7 @@ class RunDirectory(RunPaths):
             elif resume:
                 raise MissingInputError("{path}: there is no run to resume; leave --resume out to start one", path)
             make_folder(path)
-            probe_beside(run.config)
+            probe_next_to(run.config)
         return run
 
     @classmethod

@@ -92,7 +92,7 @@ class GraphEngine(TorchEngine):
         self._pool = torch.cuda.graph_pool_handle() if (not is_cpu if records is None else records) else None
         # what is recorded must not be on the default stream, and finds on its own what steps left there before
         self._stream = None if is_cpu else cast(Any, torch.cuda.Stream)(self.device)
-        self._plans: OrderedDict[tuple[Any, ...], _Plan] = OrderedDict()
+        self._captures: OrderedDict[tuple[Any, ...], _CapturedSearch] = OrderedDict()
         self._lock = threading.Lock()
         memory = MAX_BYTES_ON_CPU if is_cpu else torch.cuda.get_device_properties(self.device).total_memory
         self._most_bytes = memory if is_cpu else int(SHARE_OF_MEMORY * memory)
@@ -129,7 +129,7 @@ class GraphEngine(TorchEngine):
             self._releasing_plans(),
             self._streaming(),
         ):
-            # sources that are padded to one length share a plan; a batch is as large as its buffers may be
+            # sources that are padded to one length share a capture; a batch is as large as its buffers may be
             some = self._most_sentences(states.shape[1], options)
             for first in range(0, len(memory.lengths), some):
                 part = slice(first, first + some)
@@ -169,7 +169,7 @@ class GraphEngine(TorchEngine):
         try:
             yield
         except BaseException:
-            self._plans.clear()
+            self._captures.clear()
             raise
 
     @contextmanager
@@ -186,32 +186,32 @@ class GraphEngine(TorchEngine):
         self, states: Tensor, mask: Tensor, lengths: Sequence[int], options: DecodingOptions, most: int
     ) -> list[list[Hypothesis]]:
         caps = [options.length_cap(length) for length in lengths]
-        plan = self._plan(min(most, _rounded_count(len(lengths))), _rounded_length(states.shape[1]), options)
-        plan.start(states, mask, caps, options.alpha)
+        capture = self._capture(min(most, _rounded_count(len(lengths))), _rounded_length(states.shape[1]), options)
+        capture.start(states, mask, caps, options.alpha)
         # number of each sentence in the batch; None where the batch is filled up
-        numbers: list[int | None] = [*range(len(caps)), *[None] * (plan.sentences - len(caps))]
+        numbers: list[int | None] = [*range(len(caps)), *[None] * (capture.sentences - len(caps))]
         outcomes: list[Outcome] = []
         fed = 0
         while True:
-            plan.take_steps(fed)
+            capture.take_steps(fed)
             fed += STEPS
-            over = plan.search.over.tolist()
+            over = capture.search.over.tolist()
             staying = [index for index, is_over in enumerate(over) if not is_over]
             smaller = _rounded_count(len(staying))
-            if staying and smaller > plan.sentences // 2:
+            if staying and smaller > capture.sentences // 2:
                 continue
             leaving = [index for index, is_over in enumerate(over) if is_over and numbers[index] is not None]
             if leaving:
-                outcomes.append(self._outcome(plan.search, leaving, numbers, fed))
+                outcomes.append(self._outcome(capture.search, leaving, numbers, fed))
             if not staying:
                 return gather_hypotheses(outcomes, len(caps))
-            next_plan = self._plan(smaller, plan.sources, options)
+            next_capture = self._capture(smaller, capture.sources, options)
             # the batch is filled up with a sentence that is over, of which there is at least one
             filler = over.index(True)
             kept = [*staying, *[filler] * (smaller - len(staying))]
-            next_plan.search.copy_sentences(plan.search, torch.tensor(kept, device=self.device), fed)
+            next_capture.search.copy_sentences(capture.search, torch.tensor(kept, device=self.device), fed)
             numbers = [*(numbers[index] for index in staying), *[None] * (smaller - len(staying))]
-            plan = next_plan
+            capture = next_capture
 
     def _outcome(self, search: StaticSearch, leaving: list[int], numbers: Sequence[int | None], fed: int) -> Outcome:
         indices = torch.tensor(leaving, device=self.device)
@@ -227,22 +227,22 @@ class GraphEngine(TorchEngine):
         outcome = search.outcome(indices, fed)
         return replace(outcome, sentences=torch.tensor([numbers[index] for index in leaving]))
 
-    def _plan(self, sentences: int, sources: int, options: DecodingOptions) -> "_Plan":
+    def _capture(self, sentences: int, sources: int, options: DecodingOptions) -> "_CapturedSearch":
         """Return the buffers and graphs for batches of a shape; those not used for longest make way for new ones."""
         capacity = -(-(options.length_cap(sources) + STEPS) // 16) * 16
         beam = options if isinstance(options, BeamOptions) and options.beam_size > 1 else None
         kind = options.scores if beam is None else (beam.beam_size, beam.n_best, beam.early_stop_rank)
         key = (sentences, sources, capacity, kind)
-        if (plan := self._plans.get(key)) is not None:
-            self._plans.move_to_end(key)
-            return plan
+        if (capture := self._captures.get(key)) is not None:
+            self._captures.move_to_end(key)
+            return capture
         wanted = sentences * self._bytes_of_sentence(sources, options)
-        while self._plans and wanted + sum(other.bytes for other in self._plans.values()) > self._most_bytes:
-            self._plans.popitem(last=False)
+        while self._captures and wanted + sum(other.bytes for other in self._captures.values()) > self._most_bytes:
+            self._captures.popitem(last=False)
         decoder = StaticDecoder(self.model, sentences, 1 if beam is None else beam.beam_size, sources, capacity)
         search = GreedySearch(decoder, options) if beam is None else BeamSearch(decoder, beam)
-        self._plans[key] = plan = _Plan(search, wanted, self._pool)
-        return plan
+        self._captures[key] = capture = _CapturedSearch(search, wanted, self._pool)
+        return capture
 
     def _most_sentences(self, length: int, options: DecodingOptions) -> int:
         """The sentences of up to so many tokens that fit into the memory, with a copy of half of them; at least one."""
@@ -258,7 +258,7 @@ class GraphEngine(TorchEngine):
         return weight.element_size() * (2 * layers * positions * weight.shape[1] + 8 * rows * weight.shape[0])
 
 
-class _Plan:
+class _CapturedSearch:
     """The buffers for batches of one shape, and the CUDA graphs of the steps on them."""
 
     def __init__(self, search: StaticSearch, num_bytes: int, pool: Any) -> None:

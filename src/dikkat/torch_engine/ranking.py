@@ -17,7 +17,7 @@ _SIZES = range(256, 32, -32)
 """Block sizes that need no padding: whole vectors, whose largest entry is found several times as fast."""
 _ENOUGH = 5
 """Fewest blocks of a row for which it is worth while to split it."""
-_FEW = 512
+_MAX_DIRECT = 512
 """Entries that are ranked directly; of more, those of the best blocks are split into blocks again."""
 _LOW = 0xFFFF
 """Lower half of the bits of a float, which are zero for a number of bfloat16."""
@@ -168,7 +168,7 @@ def _top_sums(
     candidates = blocks.flatten(1, 2).gather(1, best_blocks.unsqueeze(2).expand(-1, -1, size)).float()
     for amount in less:
         candidates = candidates - amount.gather(1, best_blocks // num_blocks).unsqueeze(2)
-    largest, columns = (_best if k * size <= _FEW else top)(candidates.flatten(1), k)
+    largest, columns = (_best if k * size <= _MAX_DIRECT else top)(candidates.flatten(1), k)
     within = best_blocks.gather(1, columns // size)
     return TopSums(largest, within // num_blocks, within % num_blocks * size + columns % size)
 

@@ -34,9 +34,9 @@ class RunningClock:
 
     def __call__(self) -> float:
         now, busy = self._wall(), self._busy()
-        stretch, computed = now - self._last[0], busy - self._last[1]
-        if stretch > MAX_LOOKAHEAD and computed < MIN_BUSY * stretch:
-            self._left_out += stretch - computed
+        span, computed = now - self._last[0], busy - self._last[1]
+        if span > MAX_LOOKAHEAD and computed < MIN_BUSY * span:
+            self._left_out += span - computed
         self._last = now, busy
         return now - self._left_out
 

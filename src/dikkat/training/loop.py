@@ -71,7 +71,7 @@ class Trainer:
             self._check_finite(watcher)
             self.save()
             return False
-        if any(self.ranks.share([float(self.recovery.saver.is_behind)])):
+        if any(self.ranks.share([float(self.recovery.saver.is_late)])):
             self.save()
         return True
 

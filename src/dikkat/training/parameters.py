@@ -162,7 +162,7 @@ class FlatParameters:
         wanted = {id(parameter) for parameter in parameters}
         return [index for index, parameter in enumerate(self._parameters) if id(parameter) in wanted]
 
-    def stretches(self, indices: Sequence[int]) -> list[slice]:
+    def ranges(self, indices: Sequence[int]) -> list[slice]:
         """Return which entries of the vector the `spans` of these ascending indices have, in the fewest pieces."""
         pieces: list[slice] = []
         for span in (self.spans[index] for index in indices):

@@ -17,7 +17,7 @@ from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.state import TrainingState, save_state
 from dikkat_runtime.errors import CannotCreateError, DataError, DiskError, MissingInputError, msg
-from dikkat_runtime.files import temporary_beside
+from dikkat_runtime.files import temporary_next_to
 
 # Bring the optimizer's state, of which each rank holds a share, into one file on the first rank, piece by piece.
 
@@ -37,7 +37,7 @@ def collecting(run: RunDirectory, optimizer: Optimizer, ranks: Ranks, step: int)
         yield not_collected
         return
     named = run.path / "optimizer.safetensors"
-    path = temporary_beside(named)
+    path = temporary_next_to(named)
     problems: list[DiskError | CannotCreateError] = []
     # all go through them in the same order
     pieces = {name: optimizer.collect(name) for name in sorted(optimizer.sizes)}
@@ -79,7 +79,7 @@ class Saver:
 
     def __init__(self, run: RunDirectory, keep: int) -> None:
         self.run = run
-        self.is_behind = False
+        self.is_late = False
         """Whether the last save failed."""
         self._keep = keep
         self._best: tuple[int, dict[str, Tensor]] | None = None
@@ -117,7 +117,7 @@ class Saver:
             self.run.append_metrics(self._rows[0])
             del self._rows[0]
         save_state(self.run, state, parameters, optimizer, self._keep, collected())
-        self.is_behind = False
+        self.is_late = False
 
     def try_to_save(
         self,
@@ -131,9 +131,9 @@ class Saver:
         try:
             self.save(state, parameters, optimizer, collected)
         except DiskError as error:
-            if not self.is_behind:
+            if not self.is_late:
                 note(msg("{error}; training goes on, and the next save tries again", error))
-            self.is_behind = True
+            self.is_late = True
 
 
 def write_weights(run: RunDirectory, update: int, tensors: dict[str, Tensor]) -> str:

@@ -64,7 +64,7 @@ LIVE_SCRIPTS = (
     "live_start.js",
 )
 """Scripts of the page after those that it shares with an attention page."""
-LARGE = 30_000_000
+MAX_QUICK_SIZE = 30_000_000
 """Bytes of a file above which phones and old laptops take seconds to open it."""
 
 

@@ -70,7 +70,7 @@ def reading_table(languages: tuple[str, str], limits: ReadingLimits, usual_forms
         "dottedI": [has_dotted_i(language) for language in languages],
         "minTitleWords": recasing.MIN_TITLE_WORDS,
         "usualForms": usual_forms,
-        "minMended": normalizing.MIN_LETTERS,
+        "minCorrected": normalizing.MIN_LETTERS,
         "maxUnknown": normalizing.MAX_UNKNOWN,
         "smallWord": recasing.SMALL_WORD,
         "quotes": {"pairs": normalizing.QUOTE_PAIRS, "target": normalizing.quotation_marks(languages[1])},

@@ -39,18 +39,18 @@ SPELLER = Speller({word.lower(): word for word in WORDS}, "en")
     ],
 )
 def test_a_slip_inside_an_unknown_word_is_mended(typed: str, read: str) -> None:
-    assert SPELLER.mended(typed) == read
+    assert SPELLER.corrected(typed) == read
 
 
 def test_a_word_is_written_in_its_usual_form() -> None:
     speller = Speller({"ışık": "ışık", "istanbul": "İstanbul", "var": "var", "ve": "ve"}, "tr")
-    assert speller.mended("ve ışkı var ve") == "ve ışık var ve"
-    assert speller.mended("İstanbol var ve") == "İstanbul var ve"
-    assert Speller({}, "en").mended("any word") == "any word"
+    assert speller.corrected("ve ışkı var ve") == "ve ışık var ve"
+    assert speller.corrected("İstanbol var ve") == "İstanbul var ve"
+    assert Speller({}, "en").corrected("any word") == "any word"
 
 
 def test_known_words_never_change() -> None:
     chance = random.Random(1)
     for _ in range(100):
         text = " ".join(chance.choices(WORDS, k=6))
-        assert SPELLER.mended(text) == text
+        assert SPELLER.corrected(text) == text

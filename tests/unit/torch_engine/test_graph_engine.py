@@ -121,7 +121,7 @@ def test_buffers_that_are_too_large_are_split_and_make_way() -> None:
     small = GraphEngine(model_of({}))
     small._most_bytes = 16 * 2 * small._bytes_of_sentence(16, BOTH[1])
     assert [search_all(small, sources(24), options) for options in BOTH] == expected
-    assert len(small._plans) < len(engine._plans)
+    assert len(small._captures) < len(engine._captures)
 
 
 def test_a_single_sentence_that_is_too_large_for_its_share_is_not_filled_up_with_others() -> None:
@@ -130,14 +130,14 @@ def test_a_single_sentence_that_is_too_large_for_its_share_is_not_filled_up_with
     some, expected = sources(10)[:3], search_all(TorchEngine(model_of({})), sources(10)[:3], BOTH[1])
     written = search_all(engine, some, BOTH[1])
     assert [item[0].tokens for item in written] == [item[0].tokens for item in expected]
-    assert {plan.sentences for plan in engine._plans.values()} == {1}
+    assert {plan.sentences for plan in engine._captures.values()} == {1}
 
 
 @pytest.mark.parametrize("options", BOTH, ids=["greedy", "beam"])
 def test_what_stood_in_the_buffers_before_changes_nothing(options: DecodingOptions) -> None:
     engine = GraphEngine(model_of({}))
     expected = search_all(engine, sources(24), options)
-    for plan in engine._plans.values():
+    for plan in engine._captures.values():
         for layer in plan.search.decoder.layers:
             cache: Any = layer.cache
             for buffer in cache._buffers:
@@ -174,7 +174,7 @@ def test_numbers_beyond_float16_are_an_error(options: DecodingOptions) -> None:
     engine = GraphEngine(model, precision="float16")
     with pytest.raises(DataError, match="float16 is too narrow"):
         search_all(engine, sources(10), options)
-    assert not engine._plans
+    assert not engine._captures
 
 
 @pytest.mark.parametrize("options", BOTH, ids=["greedy", "beam"])

@@ -12,7 +12,7 @@ from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.documents.sentences import Translate
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.errors import UsageError, unreadable
-from dikkat_runtime.files import probe_beside, read_regular, write_atomically, write_errors
+from dikkat_runtime.files import probe_next_to, read_regular, write_atomically, write_errors
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.tasks.aligner import Aligner
 
@@ -35,7 +35,7 @@ def translate_file(
     except OSError as error:
         raise unreadable(source, error) from None
     with write_errors(target):
-        probe_beside(target)
+        probe_next_to(target)
     document = translate_document(data, str(source), translate, align=align, options=options)
     write_atomically(target, document.data)
     return document

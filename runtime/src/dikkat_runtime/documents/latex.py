@@ -190,7 +190,7 @@ class _Reader:
             return accent.end()
         if name in _NAMED:
             self._items.append(_NAMED[name])
-            return self._behind(stop)
+            return self._after(stop)
         if name == "verb":
             return self._copy(start, stop + 1, self._text[stop : stop + 1] or "\n", is_block=False)
         option = _OPTION.match(self._text, stop)
@@ -226,14 +226,14 @@ class _Reader:
                 break
             stop = following
         self.remarks[LEFT] += not kind and " " in self._text[begin:stop]
-        stop = self._behind(stop) if stop == begin else stop
+        stop = self._after(stop) if stop == begin else stop
         if kind == "end" or name in ("def", "gdef", "edef", "xdef", "let"):
             self._end(start, stop)
         else:
             self._items.append(Tag("word" if kind == "word" else "void", self._text[start:stop], start + 1))
         return stop
 
-    def _behind(self, position: int) -> int:
+    def _after(self, position: int) -> int:
         """Return the position after the spaces, and one line break, that TeX skips after a command."""
         spaces = re.compile(r"[ \t]*(?:\n(?![ \t]*\n)[ \t]*)?").match(self._text, position)
         return spaces.end() if spaces else position

@@ -110,7 +110,7 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
             words.append(item)
             added = WORD
         elif item.kind == "void":
-            before, after = _beside(items, number, -1), _beside(items, number, 1)
+            before, after = _neighbours(items, number, -1), _neighbours(items, number, 1)
             parts_words = after[:1].isalnum() and last not in _OPENERS
             is_added = (parts_words or item.parts_words or item.ends_sentence) and last != " "
             added = " " if is_added else ""
@@ -118,7 +118,7 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
             position = length + len(added)
             marks.append(Mark(position, item, before[-1:].isspace(), after[:1].isspace(), joins, gap))
         else:
-            before, after = _beside(items, number, -1), _beside(items, number, 1)
+            before, after = _neighbours(items, number, -1), _neighbours(items, number, 1)
             position = length - (item.kind == "close" and last == " ")
             marks.append(Mark(position, item, before[-1:] == " ", after[:1] == " ", gap=gap))
         parts.append(added)
@@ -127,7 +127,7 @@ def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:
     return "".join(parts), tuple(words), tuple(marks)
 
 
-def _beside(items: Sequence[Item], number: int, step: int) -> str:
+def _neighbours(items: Sequence[Item], number: int, step: int) -> str:
     other = number + step
     return item if 0 <= other < len(items) and isinstance(item := items[other], str) else ""
 

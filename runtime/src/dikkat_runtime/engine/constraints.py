@@ -198,8 +198,8 @@ class Prefix:
         return tokens if len(tokens) else (UNK_ID,)
 
     def _goes_on(self, token: int, size: int) -> bool:
-        behind = self.vocabulary.tokens[token][size:]
-        return bool(behind) and is_word(behind)
+        rest = self.vocabulary.tokens[token][size:]
+        return bool(rest) and is_word(rest)
 
     def continuation(self, tokens: Sequence[int]) -> bytes:
         """Return the bytes that `tokens`, an output with this prefix, write after the prefix."""

@@ -84,6 +84,8 @@ class EngineInfo:
     """The number of sentences that are fastest together; None leaves it to the caller."""
     has_shortlist: bool = False
     """True where a translation consists of words of a shortlist for its source."""
+    members: int = 1
+    """Models whose probabilities are averaged."""
 
     def __str__(self) -> str:
         threads = plural(self.threads, "thread")
@@ -92,6 +94,7 @@ class EngineInfo:
         why = msg("; not native: {why_not_native}", self.why_not_native) if self.why_not_native else ""
         precision = self.precision + (msg(" ({why})", self.why_precision) if self.why_precision else "")
         words = msg(", words of a shortlist") if self.has_shortlist else ""
+        words += msg(", the mean of {count} models", self.members) if self.members > 1 else ""
         return msg("{name} engine{kernels}, {precision}, {threads}{shortlist}{note}").fill(
             self.name, kernels, precision, threads, words, why
         )

@@ -104,7 +104,9 @@ class DecoderRows:
         self._values: Array
         self._writers: Array
         self._read_source(memory)
-        self._attach_neighbours(NeighboursOfBatch.of(neighbours))
+        self._neighbours = NeighboursOfBatch.of(neighbours) if neighbours else None
+        if self._neighbours is not None:
+            self._attach_neighbours(self._neighbours)
         self._listed, job.words = words, None if words is None else words.address
         numbers = c_int64 * job.slots
         self._rows = (
@@ -125,13 +127,12 @@ class DecoderRows:
             self._library.decoder_step(ctypes.byref(job), address(ids), address(position), address(logits))
             job.length = 1
 
-    def _attach_neighbours(self, neighbours: NeighboursOfBatch | None) -> None:
+    def _attach_neighbours(self, neighbours: NeighboursOfBatch) -> None:
         """Let every step look at what was written before in like states."""
-        self._neighbours, job = neighbours, self._job
-        if neighbours is not None:
-            job.neighbour_states, job.neighbour_rates = address(neighbours.states), address(neighbours.rates)
-            job.neighbour_tokens, job.neighbour_starts = address(neighbours.tokens), address(neighbours.starts)
-            job.neighbour_weight = math.log(WEIGHT)
+        job = self._job
+        job.neighbour_states, job.neighbour_rates = address(neighbours.states), address(neighbours.rates)
+        job.neighbour_tokens, job.neighbour_starts = address(neighbours.tokens), address(neighbours.starts)
+        job.neighbour_weight = math.log(WEIGHT)
 
     def _read_source(self, memory: Memory) -> None:
         job, (sentences, length, width) = self._job, memory.states.shape
@@ -143,8 +144,8 @@ class DecoderRows:
         job.source_mask = address(self._source_mask)
         job.source_keys, job.source_values = map(address, self._source)
         states = memory.states
-        if beside := -width % LANES:
-            states = aligned(np.pad(states, ((0, 0), (0, 0), (0, beside))))
+        if padding := -width % LANES:
+            states = aligned(np.pad(states, ((0, 0), (0, 0), (0, padding))))
         if self._library.decoder_read_source(ctypes.byref(job), address(states), length, self._weights.sources):
             raise MemoryError("no memory left to read the source")
 

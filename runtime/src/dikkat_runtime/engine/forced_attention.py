@@ -97,10 +97,10 @@ class _CrossBlock(Block):
     def between(self, x: Array) -> Array:
         """Return the residual sum (1, T, D) of `x` (1, T, D) and its cross-attention over the source."""
         if self.settings.norm_placement == "post":
-            return self.cross_norm(x + self._look(x))
-        return x + self._look(self.cross_norm(x))
+            return self.cross_norm(x + self._attend_source(x))
+        return x + self._attend_source(self.cross_norm(x))
 
-    def _look(self, x: Array) -> Array:
+    def _attend_source(self, x: Array) -> Array:
         settings = self.settings
         query = split_heads(np.split(self.cross_in(x), self.splits, axis=-1)[0], settings.num_heads)
         _, key, value = np.split(self.cross_in(self.memory), self.splits, axis=-1)

@@ -57,16 +57,16 @@ class DecodingOptions:
 
     def __post_init__(self) -> None:
         # Above 5 only the length decides the ranking, and length ** alpha leaves the range of float32.
-        _require("length_penalty", self.length_penalty, msg("between 0 and 5"), 0 <= self.alpha <= 5)
+        _check_limit("length_penalty", self.length_penalty, "between 0 and 5", 0 <= self.alpha <= 5)
         in_range = 0 <= self.max_length_factor <= 100
-        _require("max_length_factor", self.max_length_factor, msg("between 0 and 100"), in_range)
+        _check_limit("max_length_factor", self.max_length_factor, "between 0 and 100", in_range)
         offset = self.max_length_offset
-        _require("max_length_offset", offset, msg("a whole number of at least 0"), _whole(offset) and offset >= 0)
+        _check_limit("max_length_offset", offset, "a whole number of at least 0", _whole(offset) and offset >= 0)
         if self.max_length_factor == 0 and offset == 0:
             raise UsageError("max_length_factor and max_length_offset must not both be 0: no token would fit")
         size, penalty = self.no_repeat_ngram, self.repetition_penalty
-        _require("no_repeat_ngram", size, msg("a whole number of at least 0"), _whole(size) and size >= 0)
-        _require("repetition_penalty", penalty, msg("a finite number above 0"), math.isfinite(penalty) and penalty > 0)
+        _check_limit("no_repeat_ngram", size, "a whole number of at least 0", _whole(size) and size >= 0)
+        _check_limit("repetition_penalty", penalty, "a finite number above 0", math.isfinite(penalty) and penalty > 0)
 
     @property
     def alpha(self) -> float:
@@ -109,12 +109,13 @@ class BeamOptions(DecodingOptions):
         # The bare super() fails in the second class that slots=True creates.
         DecodingOptions.__post_init__(self)
         size, best = self.beam_size, self.n_best
-        _require("beam_size", size, msg("a whole number of at least 1"), _whole(size) and size >= 1)
-        _require(
+        _check_limit("beam_size", size, "a whole number of at least 1", _whole(size) and size >= 1)
+        _check_limit(
             "n_best",
             best,
-            msg("a whole number from 1 to the size of the beam ({size})", size),
+            "a whole number from 1 to the size of the beam ({size})",
             _whole(best) and 1 <= best <= size,
+            size,
         )
 
     @property
@@ -141,11 +142,11 @@ class SamplingOptions(DecodingOptions):
     def __post_init__(self) -> None:
         DecodingOptions.__post_init__(self)
         finite = math.isfinite(self.temperature) and self.temperature >= 0
-        _require("temperature", self.temperature, msg("a finite number of at least 0"), finite)
-        _require("top_k", self.top_k, msg("a whole number of at least 0"), _whole(self.top_k) and self.top_k >= 0)
-        _require("top_p", self.top_p, msg("above 0 and at most 1"), 0 < self.top_p <= 1)
-        _require("min_p", self.min_p, msg("between 0 and 1"), 0 <= self.min_p <= 1)
-        _require("seed", self.seed, msg("a whole number of at least 0"), _whole(self.seed) and self.seed >= 0)
+        _check_limit("temperature", self.temperature, "a finite number of at least 0", finite)
+        _check_limit("top_k", self.top_k, "a whole number of at least 0", _whole(self.top_k) and self.top_k >= 0)
+        _check_limit("top_p", self.top_p, "above 0 and at most 1", 0 < self.top_p <= 1)
+        _check_limit("min_p", self.min_p, "between 0 and 1", 0 <= self.min_p <= 1)
+        _check_limit("seed", self.seed, "a whole number of at least 0", _whole(self.seed) and self.seed >= 0)
 
     @property
     def needs_all_words(self) -> bool:
@@ -166,9 +167,9 @@ class GenerationOptions(SamplingOptions):
     def __post_init__(self) -> None:
         SamplingOptions.__post_init__(self)
         most, context = self.max_tokens, self.context
-        _require("max_tokens", most, msg("a whole number of at least 1"), _whole(most) and most >= 1)
+        _check_limit("max_tokens", most, "a whole number of at least 1", _whole(most) and most >= 1)
         in_range = context is None or (_whole(context) and context >= 2)
-        _require("context", context, msg("a whole number of at least 2"), in_range)
+        _check_limit("context", context, "a whole number of at least 2", in_range)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +202,10 @@ def _whole(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _require(name: str, value: object, limit: str, holds: bool) -> None:
+def _check_limit(name: str, value: object, limit: str, holds: bool, *values: object) -> None:
+    """Raise an error unless the limit holds, which is a template with these values."""
     if not holds:
-        raise SettingError(msg("{name} must be {limit}, not {value}", name, limit, repr(value)), name)
+        raise SettingError(msg("{name} must be {limit}, not {value}", name, msg(limit, *values), repr(value)), name)
 
 
 # Choose next tokens from logits: rank them, keep a row from repeating itself, draw from what remains.

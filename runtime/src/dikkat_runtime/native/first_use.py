@@ -265,8 +265,8 @@ def _compiled(compiler: Sequence[str], version: str, folder: Path, stem: str, le
                 return loaded
             _raise_remembered([folder], stem)
             try:
-                with tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder) as beside:
-                    built = Path(beside) / "kernels.so"
+                with tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder) as scratch:
+                    built = Path(scratch) / "kernels.so"
                     build(compiler, built, level=level, seconds=seconds, on_progress=notices.compiling)
                     keep_library(folder, stem, built)
             except CompileTimeoutError:

@@ -187,8 +187,8 @@ def failure_path(folder: Path, stem: str) -> Path:
 
 def remember(folder: Path, stem: str, failure: Failure) -> None:
     """Write the failure down. Raises `OSError`."""
-    with tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder) as beside:
-        path = Path(beside) / "failure"
+    with tempfile.TemporaryDirectory(prefix=BUILDING, dir=folder) as scratch:
+        path = Path(scratch) / "failure"
         path.write_text(json.dumps(asdict(failure), indent=1) + "\n", encoding="utf-8")
         path.replace(failure_path(folder, stem))
     _sync(folder)
@@ -211,7 +211,7 @@ def locked(folder: Path, seconds: float) -> Iterator[None]:
             is_held = take_lock(file.fileno(), seconds)
         if is_held is False:
             raise BusyError
-        # without locks two processes may do the same work, each beside the leftovers of the other
+        # without locks two processes may do the same work, each next to the leftovers of the other
         for left in folder.glob(f"{BUILDING}*") if is_held else ():
             shutil.rmtree(left, ignore_errors=True)
         yield

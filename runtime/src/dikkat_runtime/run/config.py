@@ -7,12 +7,13 @@ from typing import Any
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.run.manifest import listed, verify_content
-from dikkat_runtime.run.parts import CONFIG, LIMITS, check_kinds
+from dikkat_runtime.run.parts import CONFIG, LIMITS, MEMBERS, WEIGHTS, check_kinds
 from dikkat_runtime.strict_json import parse_json
 
 FORMAT_VERSION = 1
 VERSIONS = ("format_version", "dikkat_version")
 """The keys of a config.json that are not settings."""
+MAX_MEMBERS = 64
 KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": msg("a language model")}
 """The kinds of models that the runtime runs, with their articles, by the name in config.json."""
 
@@ -57,6 +58,19 @@ def read_config(run: Path, *tasks: str) -> dict[str, Any]:
             "{run}: holds a model of the kind {task}, which this runtime does not run; use dikkat", run, repr(task)
         )
     return config
+
+
+def member_runs(run: Path, config: Mapping[str, Any]) -> list[Path]:
+    """Return the runs whose probabilities are averaged, the run itself first; only those that have weights by now.
+
+    Raises `DataError` for settings that are damaged; a member that a finished run lacks is refused where it is read.
+    """
+    count = section(config, "training", run).get("members", 1)
+    if type(count) is not int or not 1 <= count <= MAX_MEMBERS:
+        raise DataError("{run}: damaged: training.members is {count}; restore the file", run / CONFIG, repr(count))
+    members = [run / MEMBERS / str(number) for number in range(2, count + 1)]
+    is_finished = (run / "card.md").exists()
+    return [run, *(member for member in members if is_finished or (member / WEIGHTS).exists())]
 
 
 def section(config: Mapping[str, Any], name: str, where: Path) -> dict[str, Any]:

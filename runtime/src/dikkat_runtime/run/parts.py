@@ -23,6 +23,8 @@ WEIGHTS = "model.safetensors"
 METRICS = "metrics.jsonl"
 FOLDERS = ("corpus", "held_out")
 """Folders of the data that a run is trained and measured on."""
+MEMBERS = "members"
+"""Folder of further runs, named by their numbers from 2, whose probabilities are averaged with those of the run."""
 CORPUS = (
     *(f"corpus/{part}.{kind}.npy" for part in ("train", "validation", "general") for kind in ("ids", "offsets")),
     "corpus/train.links.npy",
@@ -90,7 +92,7 @@ def check_file(path: Path) -> int | None:
 
 def check_kinds(run: Path) -> None:
     """Check that nothing in the run is a link, a pipe or a device. Raises `DataError` or `MissingInputError`."""
-    for name in (*FOLDERS, "checkpoints"):
+    for name in (*FOLDERS, MEMBERS, "checkpoints"):
         check_folder(run / name)
     for name in (*PREPARED, *ENDED, MANIFEST, WEIGHTS):
         check_file(run / name)

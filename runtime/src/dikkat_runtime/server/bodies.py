@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from dikkat_runtime.server.budget import Share
 from dikkat_runtime.server.request_error import ClientGone, RequestError
-from dikkat_runtime.server.segments import beside
+from dikkat_runtime.server.segments import in_thread
 from dikkat_runtime.server.settings import Limits
 
 JSON, FORM, PARTS = "application/json", "application/x-www-form-urlencoded", "multipart/form-data"
@@ -72,7 +72,7 @@ async def read_body(
     if declared == FORM:
         if len(body) <= _QUICK:
             return _collected(_parsed_query(body))
-        return _collected(await beside(_parsed_query, body))
+        return _collected(await in_thread(_parsed_query, body))
     if declared == JSON or declared.endswith("+json") or body.lstrip()[:1] in (b"{", b"["):
         values = sum(map(body.count, (b",", b"[", b"{")))
         if values > _MAX_VALUES:

@@ -8,13 +8,13 @@ from itertools import islice
 
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segments import beside
+from dikkat_runtime.server.segments import in_thread
 from dikkat_runtime.server.settings import Limits
 from dikkat_runtime.text.glossary import Glossary, Term, read_terms
 
 MAX_CONCURRENT = 5
 """Glossaries of one request."""
-_FEW, _SHORT = 1000, 20_000
+_MAX_INLINE_TERMS, _MAX_INLINE_LENGTH = 1000, 20_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +31,9 @@ class StoredGlossary:
 
 async def glossary_of(terms: Collection[Term], language: str) -> Glossary:
     """Return the glossary of these terms; of many, it is made next to the event loop."""
-    if len(terms) <= _FEW:
+    if len(terms) <= _MAX_INLINE_TERMS:
         return Glossary(terms, language)
-    return await beside(Glossary, terms, language)
+    return await in_thread(Glossary, terms, language)
 
 
 class GlossaryStore:
@@ -71,9 +71,9 @@ class GlossaryStore:
 
         Raises `RequestError` that names the line.
         """
-        if len(text) <= _SHORT:
+        if len(text) <= _MAX_INLINE_LENGTH:
             return self._parse(text, separator, separator_name)
-        return await beside(self._parse, text, separator, separator_name)
+        return await in_thread(self._parse, text, separator, separator_name)
 
     def _parse(self, text: str, separator: str, separator_name: str) -> list[Term]:
         rows = ((number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip())

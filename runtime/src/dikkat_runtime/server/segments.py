@@ -16,14 +16,14 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-async def beside(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
+async def in_thread(function: Callable[P, T], *arguments: P.args, **options: P.kwargs) -> T:
     """Return what a function that computes in Python returns; one at a time, so that the event loop keeps its share."""
     return await asyncio.get_running_loop().run_in_executor(_thread(), lambda: function(*arguments, **options))
 
 
 @cache
 def _thread() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(1, "beside")
+    return ThreadPoolExecutor(1, "in_thread")
 
 
 MAX_SEGMENT_LENGTH = 400

@@ -18,7 +18,7 @@ _ONE, _ALL = msg("what one request may ask for"), msg("what all together may ask
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """How a field is set: `--NAME` on the command line, NAME in a file, and what it is for."""
+    """Name a field, `--NAME` on the command line and NAME in a file, and say what it is for."""
 
     name: str
     help: str

@@ -18,14 +18,14 @@ from dikkat_runtime.server.languages import detect, is_available
 from dikkat_runtime.server.marked_up import ranked, translate_marked_up, unplaced_terms
 from dikkat_runtime.server.models import AlignWords, ServedModel, Task, Translate, texts_of
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segments import Fixed, Part, beside, segments_of, split_text
+from dikkat_runtime.server.segments import Fixed, Part, in_thread, segments_of, split_text
 from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
 from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.glossary import Term
 
 T = TypeVar("T")
 AUTO = "auto"
-_SHORT = 4000
+_MAX_INLINE_LENGTH = 4000
 """Characters of texts that cannot take long, whatever they hold: more are cut next to the event loop."""
 
 
@@ -90,7 +90,7 @@ async def split_texts(
 
 async def _computed(texts: Sequence[str], function: Callable[[], T]) -> T:
     """Return what a function computes of texts; of long ones next to the event loop."""
-    return function() if sum(map(len, texts)) <= _SHORT else await beside(function)
+    return function() if sum(map(len, texts)) <= _MAX_INLINE_LENGTH else await in_thread(function)
 
 
 async def _plain_texts(call: Call, task: Translate, texts: Sequence[str], options: TextOptions) -> list[list[str]]:
@@ -205,7 +205,7 @@ async def translate_contents(
     call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions, task: Translate
 ) -> list[list[str]]:
     """Return the translations of each text by their rank, the best one first. Raises as `do_job`."""
-    if sum(map(len, texts)) <= _SHORT:
+    if sum(map(len, texts)) <= _MAX_INLINE_LENGTH:
         engine = _EngineOfLoop(call, model, task)
         return await asyncio.to_thread(translate_marked_up, engine, texts, model.source, options)
     fields, _ = await do_job(call, marked_up_job(call, model, texts, options, task), call.services.markup_turns)

@@ -146,7 +146,7 @@ DESCRIPTION = "_job.json"
 _HALF_WRITTEN = re.compile(
     re.escape(TEMPORARY_PREFIX) + r"(?P<name>.+)-(?:[0-9a-f]{8}|(?P<answers>part-\d+-of-\d+))", re.DOTALL
 )
-"""A name that `temporary_beside` or `Work.answers_of` gives; "a.txt" is not half of "a.txt-b.txt"."""
+"""A name that `temporary_next_to` or `Work.answers_of` gives; "a.txt" is not half of "a.txt-b.txt"."""
 
 
 def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool, is_alone: bool = True) -> None:

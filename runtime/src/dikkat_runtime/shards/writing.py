@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
-from dikkat_runtime.files import make_folder, sync_directory, temporary_beside, write_errors, write_new
+from dikkat_runtime.files import make_folder, sync_directory, temporary_next_to, write_errors, write_new
 from dikkat_runtime.rows.contract import Failure, RowReader, Values
 from dikkat_runtime.rows.line_rows import JsonLines, LineReader, PlainText, RecordFormat
 from dikkat_runtime.rows.packed_files import open_shard, reading_errors
@@ -107,9 +107,9 @@ class _Parts:
 
     def __init__(self, shard: Shard) -> None:
         self._shard, self.path = shard, shard.output
-        self._temporary = temporary_beside(shard.output)
-        self._errors_temporary = temporary_beside(shard.errors)
-        self._note = temporary_beside(shard.record)
+        self._temporary = temporary_next_to(shard.output)
+        self._errors_temporary = temporary_next_to(shard.errors)
+        self._note = temporary_next_to(shard.record)
         self._errors: IO[bytes] | None = None
 
     def __enter__(self) -> "_Parts":

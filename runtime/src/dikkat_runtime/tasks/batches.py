@@ -15,7 +15,7 @@ _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
 
 BATCH_SIZE = 128
 """Sentences that are searched together, where the engine asks for no other number."""
-FEW = 8
+MAX_SIDE_BY_SIDE = 8
 """Number of sentences up to which other threads are only woken where processors are free."""
 BATCH_TOKENS = 16384
 """Source tokens of a batch, padding included; a longer sentence goes alone."""
@@ -74,7 +74,7 @@ def search_all(
     # in eight bits one thread a batch is fastest; in float32 all threads share the weights of a batch
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
     share = max(1, info.threads // max(1, workers))
-    if len(batches) == 1 and len(batches[0]) <= FEW:
+    if len(batches) == 1 and len(batches[0]) <= MAX_SIDE_BY_SIDE:
         # several threads that wait for one without a processor are slower than one thread
         share = free_threads(share)
 
@@ -90,16 +90,14 @@ def search_all(
             asked["neighbours"] = [neighbours[index] for index in batch]
         return engine.search(memory, options, numbers=drawn, threads=share, **asked)
 
-    for batch, searched in zip(batches, _side_by_side(search, batches, workers), strict=True):
+    results_of_batches = map(search, batches) if workers <= 1 else _side_by_side(search, batches, workers)
+    for batch, searched in zip(batches, results_of_batches, strict=True):
         for index, hypotheses in zip(batch, searched, strict=True):
             results[index] = hypotheses
     return results
 
 
 def _side_by_side(search: _Search, batches: Sequence[list[int]], workers: int) -> Iterator[list[list[Hypothesis]]]:
-    if workers <= 1:
-        yield from map(search, batches)
-        return
     # most commands search one batch, and start faster without this import
     from concurrent.futures import ThreadPoolExecutor
 

@@ -26,7 +26,7 @@ class ConstraintCompiler:
         self.takes_suffixes = takes_suffixes(self._language)
         self._borders: dict[bool, WordBorders] = {}
         self._spelled: dict[str, tuple[Spelling, ...]] = {}
-        self._behind_space: dict[str, tuple[int, ...]] = {}
+        self._after_space: dict[str, tuple[int, ...]] = {}
 
     def constraint(self, text: str, demands: Sequence[Demanded], prefix: Prefix | None = None) -> Constraint | None:
         """Return the constraint for all demands on the translation of `text`; None where none can be written."""
@@ -60,12 +60,12 @@ class ConstraintCompiler:
             return Prefix(vocabulary, kept, rest if kept else space + rest, is_closed)
         return Prefix(vocabulary, (), space + text.encode(), is_closed)
 
-    def behind_space(self, form: str) -> tuple[int, ...]:
+    def after_space(self, form: str) -> tuple[int, ...]:
         """Return the tokens of a form that stands after another word."""
-        if form not in self._behind_space:
+        if form not in self._after_space:
             spaced = form if self._tokenizer.token_bytes.leading_space else f" {form}"
-            self._behind_space[form] = self._encoded(spaced)
-        return self._behind_space[form]
+            self._after_space[form] = self._encoded(spaced)
+        return self._after_space[form]
 
     def _word_borders(self, may_take_suffixes: bool) -> WordBorders:
         takes = may_take_suffixes and self.takes_suffixes
@@ -80,13 +80,16 @@ class ConstraintCompiler:
         """Return all ways to write a form; none where the vocabulary has no tokens for it."""
         if form not in self._spelled:
             first = capitalized(form, self._language)
-            ways = [*self._beside(form), *(() if first == form else (Spelling(self._encoded(first), "at the start"),))]
+            ways = [
+                *self._next_to_each_other(form),
+                *(() if first == form else (Spelling(self._encoded(first), "at the start"),)),
+            ]
             self._spelled[form] = tuple(
                 spelling for spelling in dict.fromkeys(ways) if spelling.tokens and UNK_ID not in spelling.tokens
             )
         return self._spelled[form]
 
-    def _beside(self, form: str) -> list[Spelling]:
+    def _next_to_each_other(self, form: str) -> list[Spelling]:
         tokens, vocabulary = self._encoded(form), self._tokenizer.token_bytes
         if not vocabulary.leading_space:
             return [Spelling(tokens, "after a sign"), Spelling(self._encoded(f" {form}"))]

@@ -8,6 +8,7 @@ import numpy as np
 
 from dikkat_runtime.engine.choose import torch_factory
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
+from dikkat_runtime.engine.ensemble import first_member
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName, native_precision
@@ -61,7 +62,9 @@ class CrossEmbedder:
             engine, precision = "torch", "float32"
         translator = Translator.load(run, precision, device, engine, threads=threads)
         is_native = translator.info.name == "native"
-        contexts: Contexts = native_contexts(run) if is_native else torch_factory().contexts(translator.engine)
+        contexts: Contexts = (
+            native_contexts(run) if is_native else torch_factory().contexts(first_member(translator.engine))
+        )
         most = int(section(config, "data", run)["max_length"])
         width = int(section(config, "model", run)["model_dim"])
         return cls(translator, contexts, longest_text(run, config, most, special=1), width)

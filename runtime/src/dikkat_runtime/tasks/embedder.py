@@ -10,6 +10,7 @@ import numpy as np
 
 from dikkat_runtime.engine.choose import EngineRequest, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName, Memory, Rows, TextEngine
+from dikkat_runtime.engine.ensemble import first_member
 from dikkat_runtime.engine.native_texts import mean
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
@@ -204,7 +205,7 @@ def of_translator(translator: Translator, longest: int, width: int, add_eos: boo
         longest=longest,
         labels=translator.tokenizer.labels,
     )
-    return Embedder(EncoderOfTranslator(translator.engine, width, add_eos), reading)
+    return Embedder(EncoderOfTranslator(first_member(translator.engine), width, add_eos), reading)
 
 
 def of_classifier(classifier: Classifier) -> Embedder:

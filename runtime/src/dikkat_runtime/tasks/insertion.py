@@ -67,9 +67,9 @@ class _Reading:
         likely = self.log_probabilities[tokens, word]
         if not positions:
             return np.asarray(likely)
-        behind = self.attention[:-1, positions[-1] + 1 :].sum(axis=1)
+        after = self.attention[:-1, positions[-1] + 1 :].sum(axis=1)
         # (T,): by how much more each token looks at what stands before the word than at what stands after it
-        leaning = self.attention[:-1, : positions[0]].sum(axis=1) - behind
+        leaning = self.attention[:-1, : positions[0]].sum(axis=1) - after
         before = np.concatenate([[0.0], np.cumsum(leaning)])
         return np.asarray(likely + ORDER_WEIGHT * (2 * before - before[-1])[tokens])
 
@@ -145,7 +145,7 @@ class WordInserter:
         return readings
 
     def _first_token(self, word: str) -> int:
-        tokens = self._compiler.behind_space(word)
+        tokens = self._compiler.after_space(word)
         return tokens[0] if tokens else UNK_ID
 
 
@@ -157,8 +157,8 @@ def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> I
         offset = end - len(written[start:end].lstrip())
         if offset >= end or offset in offsets:
             continue
-        beside = written[max(0, offset - 1) : offset + 1]
-        begins = offset == 0 or beside[0].isspace() or any(map(is_spaceless, beside))
+        adjacent = written[max(0, offset - 1) : offset + 1]
+        begins = offset == 0 or adjacent[0].isspace() or any(map(is_spaceless, adjacent))
         if begins or (closing is not None and offset == closing.start()):
             offsets.add(offset)
             yield _Gap(number, offset)
@@ -178,9 +178,9 @@ def _inserted(written: str, words: Sequence[MissingWord], offsets: Sequence[int]
 def _with_word(text: str, word: str, offset: int) -> str:
     """Return a text with a word at a character, parted by spaces from words, and from what stood after a space."""
     before, after = text[:offset], text[offset:]
-    is_behind_space = before[-1:].isspace()
-    if before and not is_behind_space and before[-1] not in _OPENING:
+    is_after_space = before[-1:].isspace()
+    if before and not is_after_space and before[-1] not in _OPENING:
         before += " "
-    if after[:1].isalnum() or (after and (after[0] in _OPENING or (is_behind_space and not after[0].isspace()))):
+    if after[:1].isalnum() or (after and (after[0] in _OPENING or (is_after_space and not after[0].isspace()))):
         after = f" {after}"
     return before + word + after

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice, repeat
+from itertools import chain, islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
@@ -172,7 +172,9 @@ class LineTranslator:
                 )
             batch = self._lines(texts, beginnings, number)
             number += len(texts)
-            results = self._translated(self._parts(batch), window)
+            parts = self._parts(batch)
+            windows = (self._window(parts[start : start + window]) for start in range(0, len(parts), window))
+            results = chain.from_iterable(windows)
             for line in batch:
                 yield self._line(line, list(islice(results, len(line.segments.pieces))))
         if prefixes is not None and next(typed, None) is not None:
@@ -242,11 +244,6 @@ class LineTranslator:
         terms = self._glossary.demands(text) if self._glossary is not None else ()
         return (*terms, *measures(text))
 
-    def _translated(self, parts: Sequence[_Part], window: int) -> Iterator[tuple[_Part, PieceResult]]:
-        """Yield the translation of every piece, a window of pieces at a time."""
-        for start in range(0, len(parts), window):
-            yield from self._window(parts[start : start + window])
-
     def _window(self, parts: Sequence[_Part]) -> list[tuple[_Part, PieceResult]]:
         """Return the translations of pieces; equal ones are decoded once, unless they are sampled."""
         drawn = isinstance(self._options, SamplingOptions)
@@ -255,9 +252,10 @@ class LineTranslator:
             if part.request is not None:
                 wanted.setdefault((part.request, part.number if drawn else 0), part.number)
         requests = [request for request, _ in wanted]
-        translated = dict(
-            zip(wanted, self._judged(requests, self._pieces(requests, list(wanted.values()))), strict=True)
-        )
+        own = self._pieces(requests, list(wanted.values()))
+        if self._judge is not None:
+            own = self._judged(requests, own, self._judge)
+        translated = dict(zip(wanted, own, strict=True))
         results = []
         for part in parts:
             if part.request is None:
@@ -275,12 +273,12 @@ class LineTranslator:
             results.append((part, self._with_marks(part, result)))
         return results
 
-    def _judged(self, requests: Sequence[PieceRequest], results: Sequence[PieceResult]) -> Sequence[PieceResult]:
-        """Return the results with their confidences, where they were requested."""
-        if self._judge is None:
-            return results
+    def _judged(
+        self, requests: Sequence[PieceRequest], results: Sequence[PieceResult], judge: Judge
+    ) -> list[PieceResult]:
+        """Return the results with their confidences."""
         own = [result.translation for result in results]
-        confidences = self._judge(
+        confidences = judge(
             [request.text for request in requests],
             [translation.text for translation in own],
             [translation.finished for translation in own],

@@ -88,9 +88,7 @@ class CorrectionMemory:
 
     def neighbours(self, known: Sequence[KnownTranslations], texts: Sequence[str]) -> list[Neighbours | None]:
         """Return for each text what was written in the corrections near it; None where there is none."""
-        indices = [self._index_of(item) for item in known if item.kept()]
-        if not indices:
-            return [None] * len(texts)
+        indices = [self._index_of(item) for item in known]
         every = ([item for index in indices for item in index.near(text)] for text in texts)
         best = [sorted(items, key=lambda item: -item.similarity)[:MAX_NEAR] for items in every]
         near = [[(item.source, item.target) for item in items] for items in best]

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from dikkat_runtime.engine.choose import EngineChoice, EngineFactory, EngineRequest, choose_engine, torch_factory
-from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.contract import Engine, EngineInfo
+from dikkat_runtime.engine.ensemble import EnsembleEngine
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.options import Precision
@@ -15,7 +16,7 @@ from dikkat_runtime.engine.products import TRANSFORMS
 from dikkat_runtime.engine.settings import MAX_VALUE, NATIVE, STACK, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.run.config import labels_of, section
+from dikkat_runtime.run.config import labels_of, member_runs, read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
 from dikkat_runtime.run.parts import CONFIG, TARGET_TOKENIZER, TOKENIZER, WEIGHTS
@@ -73,6 +74,18 @@ def open_engine(request: EngineRequest, open_native: OpenNative) -> Any:
     engine = open_native(request, choice.precision)
     engine.info = replace(engine.info, why_precision=choice.why_precision)
     return engine
+
+
+def open_members(request: EngineRequest, open_native: OpenNative) -> Engine:
+    """Return the engine of a translator's run, or that of its members where it has several; raises as `open_engine`."""
+    engine: Engine = open_engine(request, open_native)
+    _, *others = member_runs(request.run, request.config)
+    if not others:
+        return engine
+    # what the first model was tried in holds for all
+    alike = replace(request, precision=engine.info.precision)
+    of_others = [replace(alike, run=run, config=read_config(run, "translator")) for run in others]
+    return EnsembleEngine([engine, *(open_engine(other, open_native) for other in of_others)])
 
 
 def _torch_factory(choice: EngineChoice) -> EngineFactory:

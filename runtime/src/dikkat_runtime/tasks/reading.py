@@ -98,11 +98,11 @@ class Reading:
             rest = rest[: final.start("marks")] + ("?" if "?" in marks else "!")
         case = case_of(rest)
         if case == "usual":
-            return beginning + self._speller.mended(rest), Manner(final_marks=marks)
+            return beginning + self._speller.corrected(rest), Manner(final_marks=marks)
         read = recased(rest, case, self.languages[0], self._count_tokens, self.usual_forms)
         if case == "capitals" and read == rest:
             return beginning + rest, Manner(final_marks=marks)
-        return beginning + self._speller.mended(read), Manner(case, has_small_words(rest), marks)
+        return beginning + self._speller.corrected(read), Manner(case, has_small_words(rest), marks)
 
     def encode(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
         """Return the ids of pieces as the model reads them, with marks for placeholders and without symbols."""

@@ -142,12 +142,12 @@ class Filled:
         return text
 
 
-def fill(text: str, ranked: Sequence[str], beside: str = "") -> Filled:
-    """Replace the marks of a piece by surrogates, the first of `ranked` that are neither in it nor in `beside`."""
+def fill(text: str, ranked: Sequence[str], context: str = "") -> Filled:
+    """Replace the marks of a piece by surrogates, the first of `ranked` that are neither in it nor in `context`."""
     symbols = tuple(SYMBOL.findall(text))
     text = without_symbols(text)
     marks = tuple(_MARK.findall(text))
-    usable = [name for name in ranked if not re.search(rf"(?<!\w){name}(?!\w)", f"{text} {beside}")] if marks else []
+    usable = [name for name in ranked if not re.search(rf"(?<!\w){name}(?!\w)", f"{text} {context}")] if marks else []
     names = tuple(zip(marks, usable, strict=False))
     surrogate_of = dict(names)
     filled = _MARK.sub(lambda match: surrogate_of.get(match[0], ""), text)

@@ -198,8 +198,8 @@ class PieceRequest:
 
     def is_begun_by(self, text: str) -> bool:
         """Return whether a translation begins with the prefix."""
-        behind = text[len(self.prefix) :]
-        return text.startswith(self.prefix) and not (self.is_closed and behind[:1].isalnum())
+        rest = text[len(self.prefix) :]
+        return text.startswith(self.prefix) and not (self.is_closed and rest[:1].isalnum())
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,7 +23,7 @@ from dikkat_runtime.tasks.demand_keeping import DemandKeeper, LossJudge
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_tokenizers, native_translation, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_tokenizers, native_translation, open_members
 from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
 from dikkat_runtime.tasks.reading import Manner, Reading, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
@@ -102,7 +102,7 @@ class Translator(OpenedModel):
         run = Path(path)
         config = read_config(run, "translator")
         request = EngineRequest(run, config, precision, device, engine, threads)
-        computing: Engine = open_engine(request, partial(native_translation, all_words=all_words))
+        computing = open_members(request, partial(native_translation, all_words=all_words))
         source, target = load_tokenizers(run, config, VocabularySizes.of(run, config))
         data, where = section(config, "data", run), str(run / CONFIG)
         language, target_language = (str(data.get(f"{side}_language") or "") for side in ("source", "target"))
@@ -292,7 +292,7 @@ class Translator(OpenedModel):
     ) -> Sequence[Neighbours | None]:
         """Return the states of what is known near each text; empty where no text has any."""
         known = self.known() if known is None else known
-        if not known:
+        if not any(item.kept() for item in known):
             return ()
         near = self.correction_memory.neighbours(known, texts)
         return near if any(item is not None for item in near) else ()

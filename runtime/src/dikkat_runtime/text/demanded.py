@@ -40,9 +40,9 @@ def unmet(text: str, demands: Sequence[Demanded], *, suffixes: bool) -> list[Dem
     left = [demand.count for demand in demands]
     surplus = set[int]()
     for match in _pattern(tuple(sorted({form for demand in demands for form in demand.forms}))).finditer(text):
-        written, behind = match["form"] or match["first"], match["behind"]
+        written, suffix = match["form"] or match["first"], match["suffix"]
         takes = [number for number, demand in enumerate(demands) if _holds(demand, written, bool(match["first"]))]
-        if behind and not (suffixes and are_suffixes(behind) and any(demands[n].reason == "term" for n in takes)):
+        if suffix and not (suffixes and are_suffixes(suffix) and any(demands[n].reason == "term" for n in takes)):
             continue
         wanting = [number for number in takes if left[number]]
         if wanting:
@@ -78,7 +78,7 @@ def _pattern(forms: tuple[str, ...]) -> re.Pattern[str]:
     firsts = {capital for form, capital in capitals if capital != form}
     first = "|".join(map(re.escape, sorted(firsts, key=lambda form: (-len(form), form)))) or r"(?!)"
     inner = "|".join(_bordered(form) for form in longest_first)
-    return re.compile(rf"(?:{_BEFORE_SENTENCE}(?P<first>{first})|(?P<form>{inner}))(?P<behind>(?:(?<=\w)[^\W_]+)?)")
+    return re.compile(rf"(?:{_BEFORE_SENTENCE}(?P<first>{first})|(?P<form>{inner}))(?P<suffix>(?:(?<=\w)[^\W_]+)?)")
 
 
 def _bordered(form: str) -> str:
@@ -86,8 +86,8 @@ def _bordered(form: str) -> str:
     if is_spaceless(form[0]):
         return re.escape(form)
     before = r"(?<![\w.,])" if form[0].isdigit() else r"(?<!\w)"
-    behind = r"(?![.,]?\d)" if form[-1].isdigit() else ""
-    return (before if form[0].isalnum() else "") + re.escape(form) + behind
+    suffix = r"(?![.,]?\d)" if form[-1].isdigit() else ""
+    return (before if form[0].isalnum() else "") + re.escape(form) + suffix
 
 
 _UNITS = (

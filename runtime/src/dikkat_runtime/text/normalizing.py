@@ -198,7 +198,7 @@ def _signs(text: str, known: Container[str]) -> Iterator[tuple[int, int]]:
 
 MIN_LETTERS = 4
 MAX_UNKNOWN = 1 / 3
-"""Largest share of unknown words in a text that is mended: one of another field has words of its own."""
+"""Largest share of unknown words in a text that is corrected: one of another field has words of its own."""
 
 
 class Speller:
@@ -209,7 +209,7 @@ class Speller:
         self._rank = {word: number for number, word in enumerate(forms)}
         self._letters = sorted({letter for word in forms for letter in word if letter.isalpha()})
 
-    def mended(self, text: str) -> str:
+    def corrected(self, text: str) -> str:
         """Return a text whose unknown words are the most frequent known ones that one slip inside a word makes of them.
 
         A slip swaps two letters, leaves one out, adds one or takes another; the first letter stays. Words with a

@@ -63,8 +63,8 @@ def with_suffixes_of(form: str, written: str, lemma: str = "") -> list[str]:
     mark = next((letter for letter in written if letter in "'’"), "")
     if mark:
         parted = [written.partition(mark)[2]]
-    elif (behind := _behind(lower(written, "tr"), lower(lemma, "tr"))) is not None:
-        parted = [behind]
+    elif (rest := _rest_after(lower(written, "tr"), lower(lemma, "tr"))) is not None:
+        parted = [rest]
     else:
         parted = [written[start:] for start in range(2, len(written) + 1)]
     chains = [chain for letters in parted for chain in _chains(letters)][:_MAX_CHAINS]
@@ -72,7 +72,7 @@ def with_suffixes_of(form: str, written: str, lemma: str = "") -> list[str]:
     return list(dict.fromkeys(ways)) or [form]
 
 
-def _behind(written: str, lemma: str) -> str | None:
+def _rest_after(written: str, lemma: str) -> str | None:
     """Return the letters after the lemma in a word, even a softened one; None where they are not suffixes."""
     if len(lemma) < 2:
         return None

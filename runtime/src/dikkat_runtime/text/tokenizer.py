@@ -53,7 +53,7 @@ from dikkat_runtime.text.vocabulary_learning import (
 
 PATTERNS = (WORD_PIECE, TYPED_SPECIAL, TYPED_ENTRY, MARKS, CHARACTER, LLAMA_PIECE, QWEN_PIECE)
 """Every regular expression that a tokenizer of ours or an imported one holds."""
-_FEW = 8
+_MAX_SINGLE = 8
 
 # Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -178,7 +178,7 @@ class Tokenizer:
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """Return the text of each row of ids, in order."""
         kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
-        if len(kept) <= _FEW:
+        if len(kept) <= _MAX_SINGLE:
             # waking the threads of the library would take longer
             texts = [self._inner.decode(ids, skip_special_tokens=False) for ids in kept]
         else:
@@ -253,7 +253,8 @@ class Tokenizer:
 
     def _to_cut(self, texts: Sequence[str], language: str | None) -> list[str]:
         """Return the texts that the library cuts."""
-        cased = list(_cased(texts, self._casing(language)))
+        casing = self._casing(language)
+        cased = list(_cased(texts, casing) if casing else texts)
         return cased if self._typed_space is None else [text.replace(SPACE, STAND_IN) for text in cased]
 
     @cached_property

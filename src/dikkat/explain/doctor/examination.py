@@ -175,9 +175,12 @@ def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
     appended = distance(exact.logits(longer, exact.target, longer_mask), alone)
     ragged = exact.logits(exact.source, exact.target, exact.mask)
     hidden = torch.where(exact.mask, exact.source, exact.others(exact.source))
-    behind = distance(exact.logits(hidden, exact.target, exact.mask), ragged)
+    others = distance(exact.logits(hidden, exact.target, exact.mask), ragged)
     return worst(
-        {msg("{count} more columns of padding", EXTRA): appended, msg("other tokens that the mask hides"): behind}
+        {
+            msg("{count} more columns of padding", EXTRA): appended,
+            msg("other tokens that the mask hides"): others,
+        }
     )
 
 

@@ -1,4 +1,4 @@
-// Attention beside gradient and occlusion for one written token, with their rank correlation and a word of caution.
+// Attention next to gradient and occlusion for one written token, with their rank correlation and a word of caution.
 
 const AGREES = 0.5;
 const MEASURES = { attention: msg("Attention"), gradient: msg("Gradient × input"), occlusion: msg("Occlusion") };

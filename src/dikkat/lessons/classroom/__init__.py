@@ -1,7 +1,8 @@
 """The classes of the five source documents, in their own names and shapes, composed of `dikkat.nn`.
 
 `textbook` has those of *Dive into Deep Learning* (002 and 004), `nyu` those of the NYU course (000), `scratch` those of
-*Build a Large Language Model (From Scratch)* (001). Their faults are mended; docs/checklist.md lists them as F1 to F40.
+*Build a Large Language Model (From Scratch)* (001). Their faults, F1 to F40
+of docs/checklist.md, are corrected.
 """
 
 from dikkat.lessons.classroom import nyu, scratch, textbook

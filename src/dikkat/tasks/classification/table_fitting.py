@@ -24,7 +24,7 @@ MAX_ROWS, MAX_NUMBERS = 1 << 20, 1 << 22
 """N-grams of one kind in a table, and numbers in it."""
 STRENGTHS = (10.0, 30.0, 100.0, 300.0)
 """What is tried, from the middle on, up and then down."""
-_FEW, _FOLDS_OF_FEW, _MANY, _FOLDS_OF_MANY, _FOLDS = 1_000, 5, 5_000, 2, 3
+_MAX_SMALL_DATA, _FOLDS_OF_FEW, _MANY, _FOLDS_OF_MANY, _FOLDS = 1_000, 5, 5_000, 2, 3
 """Few texts are split into many folds, many into few."""
 _CHOSEN_ON = 3_000
 """Texts on which the settings are chosen."""
@@ -129,7 +129,7 @@ def _drawn(texts: Sequence[LabelledText], generator: np.random.Generator) -> NDA
 
 
 def _folds(count: int) -> int:
-    return _FOLDS_OF_FEW if count < _FEW else _FOLDS_OF_MANY if count >= _MANY else _FOLDS
+    return _FOLDS_OF_FEW if count < _MAX_SMALL_DATA else _FOLDS_OF_MANY if count >= _MANY else _FOLDS
 
 
 def _spellings(words: Sequence[Sequence[str]]) -> list[str]:
@@ -217,7 +217,7 @@ class _Problem:
         """Return the loss of some texts that are held out from the fit to others."""
         # evenly spread: a file may be sorted by label
         some = np.unique(np.linspace(0, len(self._folds) - 1, _CHOSEN_ON).astype(np.int64))
-        folds = range(int(self._folds.max()) + 1) if len(some) < _FEW else range(1)
+        folds = range(int(self._folds.max()) + 1) if len(some) < _MAX_SMALL_DATA else range(1)
         return math.fsum(self._loss_of(choice, some, self._folds[some] == fold) for fold in folds)
 
     def _loss_of(self, choice: TableSettings, rows: NDArray[np.int64], is_held_out: NDArray[np.bool_]) -> float:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,6 +33,7 @@ from dikkat.tasks.common.card import (
     training_facts,
 )
 from dikkat.tasks.common.device import device_name, find_device
+from dikkat.tasks.common.members import require_translator, train_members
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.speed_trial import (
     LEARNING_SHARE,
@@ -53,6 +55,7 @@ from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError, joined, msg, plural
 from dikkat_runtime.run.manifest import listed
+from dikkat_runtime.run.parts import MEMBERS
 
 # The conditions that decide whether a resumed run is the same bit for bit.
 
@@ -274,10 +277,12 @@ def train(
                 )
             ranks.mark_begun()
             was_prepared = resume and run.has_config
-            if was_prepared and not is_again and (job.data or job.has_settings):
+            is_member = out.parent.name == MEMBERS
+            if was_prepared and not (is_again or is_member) and (job.data or job.has_settings):
                 watcher.note(_RESUMING.fill(out))
             config, report = _settings(job, run, was_prepared, is_new, command)
             require_parts(run, config.training, ranks.count)
+            require_translator(run, config.training, ranks.count)
         if was_prepared and not run.checkpoint_folders():
             # prepared, but never trained: its whole time is left, or a small budget would never see an update
             started = time.monotonic()
@@ -291,7 +296,8 @@ def train(
             watcher, config, trainer.task.batches_per_epoch, can_shrink=_can_shrink(run, config)
         )
         finished = trainer.train(time_limit_watcher, should_stop, started)
-        if not finished:
+        train_one = partial(train, job, watcher=watcher, device=device, should_stop=should_stop)
+        if not (finished and train_members(run, config, watcher, train_one)):
             return Outcome(False, trainer.state.best_score)
         _finish(job, run, trainer, config, watcher)
         return _outcome(job, run, trainer, config)

@@ -12,7 +12,7 @@ from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.inspection.reader_attention import AttendingReader
 from dikkat.tasks.kinds import kind_name, load_part
 from dikkat_runtime.errors import MissingInputError, msg
-from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import spoken_in
 from dikkat_runtime.tasks.classifier import Classifier
@@ -50,5 +50,5 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
     page = load_part(run, "report", msg("of which there is no report"))
     data_source(run.read_config(), run.config)
     with write_errors(out):
-        probe_beside(out)
+        probe_next_to(out)
     write_atomically(out, page(run, metrics, language).encode("utf-8", "replace"))

@@ -79,10 +79,10 @@ class LanguageModelEvaluation:
             msg("{num_tokens:,} tokens, {num_bytes:,} bytes; window {context}, stride {stride}; {seconds:.1f} s").fill(
                 self.num_tokens, self.num_bytes, self.context, self.stride, self.seconds
             ),
-            *self._beside(),
+            *self._baselines(),
         ]
 
-    def _beside(self) -> list[str]:
+    def _baselines(self) -> list[str]:
         """What needs no training says of the same text."""
         lines: list[str] = []
         if self.gzip_bytes:

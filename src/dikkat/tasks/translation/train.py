@@ -173,9 +173,21 @@ class TranslatorJob:
         return PrecisionTrial("chrf", len(sources), answers, score)
 
     def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
-        """Return why an adaptation stopped; nothing of a run that began with nothing."""
+        """Return why an adaptation stopped, and the score of all members together, where there are several."""
         config = run_config(run.read_config(), str(run.config))
-        return [why_stopped(rows, config)] if run.initial.exists() else []
+        reasons = [why_stopped(rows, config)] if run.initial.exists() else []
+        if config.training.members == 1:
+            return reasons
+        sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
+        targets, scoring = scored_as_trained(targets, config)
+        answers = Translator.load(run.path).stream(sources, DecodingOptions(scores=False))
+        scores = score_translations([answer.text for answer in answers], targets, scoring)
+        return [
+            *reasons,
+            msg("the mean of {count} models, greedy: validation chrF {chrf:.2f}, BLEU {bleu:.2f}").fill(
+                config.training.members, scores.chrf, scores.bleu
+            ),
+        ]
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         """Return the model card of the finished run as Markdown."""

@@ -25,7 +25,7 @@ from dikkat.training.task import StepReport, Stop, Validation, never
 from dikkat.training.validation import Validator
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import CannotCreateError, DiskError, msg
-from dikkat_runtime.files import probe_beside, write_atomically, write_errors
+from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 from dikkat_runtime.text.text_files import read_lines
 
 WORDS = (6, 10, 14)
@@ -60,7 +60,7 @@ class TrainingPage(TrainWatcher):
     def __init__(self, path: Path, run: RunDirectory, inner: TrainWatcher) -> None:
         check_page(path)
         with write_errors(path):
-            probe_beside(path)
+            probe_next_to(path)
         self._path = path
         self._run = run
         self._inner = inner

@@ -80,7 +80,7 @@ class BranchExchange:
 
     def __init__(self, tree: range, branches: Sequence[Sequence[range]], own: Sequence[Tensor]) -> None:
         self._tree, self._branches, self._own = tree, branches, own
-        self._stretches: list[Tensor] = []
+        self._ranges: list[Tensor] = []
         if len(branches) == 2:
             # each has one half of the tree, and two numbers add up to the same in either order
             self._works = [dist.all_reduce(own[0], async_op=True)]
@@ -91,21 +91,21 @@ class BranchExchange:
             vector = own[0].new_zeros(count * -(-length // count))
             if number < len(own):
                 vector[:length] = own[number]
-            self._stretches.append(torch.empty_like(vector))
-            self._works.append(dist.all_to_all_single(self._stretches[-1], vector, async_op=True))
+            self._ranges.append(torch.empty_like(vector))
+            self._works.append(dist.all_to_all_single(self._ranges[-1], vector, async_op=True))
 
     def total(self) -> Tensor:
-        """Wait for the other ranks and return the sum (N,): each adds up a stretch of it and sends it to the others."""
+        """Wait for the other ranks and return the sum (N,): each adds up a range of it and sends it to the others."""
         for work in self._works:
             work.wait()
         if len(self._branches) == 2:
             return self._own[0]
         sums: dict[range, Tensor] = {}
-        for number, stretches in enumerate(self._stretches):
-            for of_rank, summand in zip(self._branches, stretches.view(len(self._branches), -1), strict=True):
+        for number, ranges in enumerate(self._ranges):
+            for of_rank, summand in zip(self._branches, ranges.view(len(self._branches), -1), strict=True):
                 if number < len(of_rank):
                     sums[of_rank[number]] = summand
-        total = torch.empty_like(self._stretches[0])
+        total = torch.empty_like(self._ranges[0])
         dist.all_gather_into_tensor(total, sum_of_branches(self._tree, sums))
         return total[: self._own[0].numel()]
 
@@ -130,6 +130,6 @@ def _cut(entries: Tensor, spans: Sequence[slice]) -> Sequence[Tensor]:
 
 
 def _others(spans: Sequence[slice], length: int) -> list[slice]:
-    """Return the stretches of a vector between ascending spans."""
+    """Return the ranges of a vector between ascending spans."""
     ends = [0, *(bound for span in spans for bound in (span.start, span.stop)), length]
     return [slice(start, stop) for start, stop in list(pairwise(ends))[::2] if start < stop]

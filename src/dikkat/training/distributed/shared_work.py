@@ -31,7 +31,7 @@ class EarlyGradients:
     def __init__(self, model: EncoderDecoder, parameters: FlatParameters) -> None:
         self._model, self._parameters = model, parameters
         self._indices = parameters.indices_of(model.decoder_parameters())
-        self.spans = parameters.stretches(self._indices)
+        self.spans = parameters.ranges(self._indices)
 
     @contextmanager
     def handed(self, hand_over: Callable[[Tensor], None], sum_before: Tensor | None) -> Iterator[None]:

@@ -17,13 +17,13 @@ MatrixGroup = tuple[int, int, torch.Size]
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """The entries of one rank: whole matrices that Muon updates, and a stretch of those that AdamW does."""
+    """The entries of one rank: whole matrices that Muon updates, and a range of those that AdamW does."""
 
     matrices: slice
     rest: slice
 
     def of(self, vector: Tensor) -> Tensor:
-        """Copy these entries of a vector (N,), one stretch after the other."""
+        """Copy these entries of a vector (N,), one range after the other."""
         return torch.cat([vector[self.matrices], vector[self.rest]])
 
 
@@ -34,22 +34,22 @@ def shares_of(groups: Sequence[MatrixGroup], size: int, count: int) -> list[Shar
     """
     shapes = [(shape[0], shape[1]) for _, number, shape in groups for _ in range(number)]
     starts = [0, *accumulate(rows * columns for rows, columns in shapes)]
-    stretches = cut_by_cost(shapes, count) if shapes else [range(0)] * count
+    ranges = cut_by_cost(shapes, count) if shapes else [range(0)] * count
     parts = -(-(size - starts[-1]) // PART)
     cuts = [min(size, starts[-1] + PART * (rank * parts // count)) for rank in range(count + 1)]
     return [
-        Share(slice(starts[stretch.start], starts[stretch.stop]), slice(first, last))
-        for stretch, (first, last) in zip(stretches, pairwise(cuts), strict=True)
+        Share(slice(starts[range_.start], starts[range_.stop]), slice(first, last))
+        for range_, (first, last) in zip(ranges, pairwise(cuts), strict=True)
     ]
 
 
 def cut_by_cost(shapes: Sequence[tuple[int, int]], count: int) -> list[range]:
-    """Cut a row of matrices into `count` neighbouring stretches of about equal cost.
+    """Cut a row of matrices into `count` neighbouring ranges of about equal cost.
 
     The cost of a matrix is its entries times its shorter side, which the products of Newton-Schulz take.
     """
     costs = list(accumulate(rows * columns * min(rows, columns) for rows, columns in shapes))
-    # a matrix belongs to the stretch that its middle lies in
+    # a matrix belongs to the range that its middle lies in
     middles = [(before + after) / 2 for before, after in zip([0, *costs], costs, strict=False)]
     owners = [min(count - 1, int(count * middle / costs[-1])) for middle in middles]
     firsts = [sum(owner < index for owner in owners) for index in range(count + 1)]
@@ -81,13 +81,13 @@ class Piece:
 
 def pieces_of(spans: Sequence[Sequence[slice]]) -> Iterator[Piece]:
     """Go through a whole vector by pieces, of which each rank keeps its `spans`, one after the other."""
-    stretches: list[tuple[int, int, int, int]] = []
+    ranges: list[tuple[int, int, int, int]] = []
     for rank, own in enumerate(spans):
         kept = 0
         for span in own:
-            stretches.append((span.start, span.stop, rank, kept))
+            ranges.append((span.start, span.stop, rank, kept))
             kept += span.stop - span.start
-    for start, stop, rank, kept in sorted(stretches):
+    for start, stop, rank, kept in sorted(ranges):
         for first in range(start, stop, PIECE):
             last = min(stop, first + PIECE)
             yield Piece(rank, slice(first, last), slice(kept + first - start, kept + last - start))

@@ -8,7 +8,7 @@ class Cache {
     this.layers = Array.from({ length: layers }, () => ({ keys: new Float32Array(16 * width), values: new Float32Array(16 * width) }));
   }
 
-  // Keys and values behind those that are there already; `length` moves on when all layers have theirs.
+  // Keys and values after those that are there already; `length` moves on when all layers have theirs.
   append(layer, keys, values) {
     const held = this.layers[layer];
     const from = this.length * this.width;

@@ -25,15 +25,15 @@ function gapsOf(model, piece, translation, offsets) {
   });
 }
 
-// {token, offset} of the gaps in which a word may stand: before words, before signs that close the text, behind it.
+// {token, offset} of the gaps in which a word may stand: before words, before signs that close the text, after it.
 function gapsBetweenWords(written, spans, patterns) {
   const closing = firstMatch(patterns.closing, written);
   const gaps = [];
   spans.forEach(([start, end], token) => {
     const offset = end - written.slice(start, end).replace(/^\s+/, "").length;
     if (offset >= end || gaps.some((gap) => gap.offset === offset)) return;
-    const beside = written.slice(Math.max(0, offset - 1), offset + 1);
-    const begins = offset === 0 || /^\s/.test(beside) || firstMatch(patterns.spaceless, beside);
+    const adjacent = written.slice(Math.max(0, offset - 1), offset + 1);
+    const begins = offset === 0 || /^\s/.test(adjacent) || firstMatch(patterns.spaceless, adjacent);
     if (begins || offset === closing?.index) gaps.push({ token, offset });
   });
   if (!gaps.length || !firstMatch(patterns.sentenceEnd, written)) gaps.push({ token: spans.length, offset: written.length });

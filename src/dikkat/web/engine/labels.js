@@ -60,7 +60,7 @@ function wordsOf(tokenizer, ids, text) {
   return { text, tokens, wordNumbers, words };
 }
 
-// The words between white space that a run of tokens spells; a space belongs to the word behind it.
+// The words between white space that a run of tokens spells; a space belongs to the word after it.
 function spelled(ids, tokenizer) {
   const rows = ids.map((id) => tokenizer.bytes(id));
   const wordOfToken = new Map();

@@ -10,7 +10,7 @@ class LanguageModel {
     this.tokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
   }
 
-  // Logits of the token behind `ids`, which stand behind what the cache holds; `changes` may hold off, beta, positions, cell
+  // Logits of the token after `ids`, which stand after what the cache holds; `changes` may hold off, beta, positions, cell
   // and maps (see Stack.run).
   next(ids, cache, changes = {}) {
     // what a "prefix" model reads in one go is a prefix, each token of which sees all the others

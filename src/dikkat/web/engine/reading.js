@@ -65,10 +65,10 @@ class Reading {
     const writtenAs = caseOf(rest, this.table);
     const read = writtenAs === "usual" ? rest : recased(rest, writtenAs, this.table, (word) => this.tokenizer.encode(` ${word}`).length);
     if (writtenAs === "usual" || (writtenAs === "capitals" && read === rest)) {
-      const mended = writtenAs === "usual" ? this.speller.mended(rest) : rest;
-      return { read: beginning + mended, writtenAs: "usual", keepsSmall: false, finalMarks };
+      const corrected = writtenAs === "usual" ? this.speller.corrected(rest) : rest;
+      return { read: beginning + corrected, writtenAs: "usual", keepsSmall: false, finalMarks };
     }
-    return { read: beginning + this.speller.mended(read), writtenAs, keepsSmall: hasSmallWords(rest, this.table), finalMarks };
+    return { read: beginning + this.speller.corrected(read), writtenAs, keepsSmall: hasSmallWords(rest, this.table), finalMarks };
   }
 
   pieceOf({ text, ids }, symbols) {

@@ -46,13 +46,13 @@ function formsOf(word, writtenAs, hasDottedI) {
 
 // Unknown words as the most frequent known ones that one slip inside a word makes of them; see text/normalizing.py.
 class Speller {
-  constructor({ usualForms, patterns, dottedI, minMended, maxUnknown }) {
-    Object.assign(this, { forms: usualForms, patterns, hasDottedI: dottedI[0], minMended, maxUnknown });
+  constructor({ usualForms, patterns, dottedI, minCorrected, maxUnknown }) {
+    Object.assign(this, { forms: usualForms, patterns, hasDottedI: dottedI[0], minCorrected, maxUnknown });
     this.rank = new Map(Object.keys(usualForms).map((word, number) => [word, number]));
     this.letters = [...new Set([...this.rank.keys()].join(""))].filter((letter) => /\p{L}/u.test(letter));
   }
 
-  mended(text) {
+  corrected(text) {
     if (!this.rank.size) return text;
     const words = wordsIn(text, this.patterns).map((word) => lowered(word, this.hasDottedI));
     if (words.filter((word) => !this.rank.has(word)).length > this.maxUnknown * words.length) return text;
@@ -69,7 +69,7 @@ class Speller {
 
   // What is one slip away.
   meant(word) {
-    if (word.length < this.minMended) return [];
+    if (word.length < this.minCorrected) return [];
     const changed = (from, to, ...letters) => [...word.slice(0, from), ...letters, ...word.slice(to)].join("");
     const inner = word.slice(1, -1).map((_, number) => number + 1);
     return [

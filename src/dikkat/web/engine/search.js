@@ -82,7 +82,7 @@ function judge(candidates, live, ended, beamSize) {
       going.push({ tokens: [...tokens, token], logProbability, cache, path: [...path, rank] });
     } else if (rank < beamSize) {
       candidate.fate = "ends";
-      // behind its equals; the last falls out
+      // after its equals; the last falls out
       const at = ended.findIndex((other) => other.score < score);
       ended.splice(at < 0 ? ended.length : at, 0, { tokens, score, path: [...path, rank] });
       ended.length = Math.min(ended.length, beamSize);

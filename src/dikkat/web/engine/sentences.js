@@ -14,7 +14,7 @@ function* cutAtEnds(line, isSmall, table) {
   for (const mark of line.matchAll(table.patterns.end)) {
     const end = mark.index + mark[0].length;
     // a quotation goes on in its sentence: 「行こう！」と言った
-    const isEnd = mark.groups.sure === undefined ? endsSentence(line, start, mark, isSmall, table) : !table.goesOnBehind.includes(mark[0].at(-1)) || !/^\p{L}/u.test(line.slice(end));
+    const isEnd = mark.groups.sure === undefined ? endsSentence(line, start, mark, isSmall, table) : !table.goesOnAfter.includes(mark[0].at(-1)) || !/^\p{L}/u.test(line.slice(end));
     if (!isEnd) continue;
     yield line.slice(start, end);
     start = end;
@@ -22,7 +22,7 @@ function* cutAtEnds(line, isSmall, table) {
   yield line.slice(start);
 }
 
-// Whether a mark with a space behind it ends the sentence that began at `start`.
+// Whether a mark with a space after it ends the sentence that began at `start`.
 function endsSentence(line, start, { index, groups: { unsure } }, isSmall, { patterns, lookBack, lookAhead, hasOrdinals, neverLast }) {
   const following = firstMatch(patterns.next, line.slice(index + unsure.length, index + unsure.length + lookAhead));
   const after = following ? line.slice(index + unsure.length + following[0].length) : "";
@@ -36,7 +36,7 @@ function endsSentence(line, start, { index, groups: { unsure } }, isSmall, { pat
   return !isInitial && !neverLast.includes(word.toLowerCase());
 }
 
-// Texts with a space between them, but none beside a sign of Chinese or Japanese.
+// Texts with a space between them, but none next to a sign of Chinese or Japanese.
 function joinedTexts(texts, { cjk }) {
   const isSpaced = (before, after) => ![[...before].at(-1), [...after][0]].some((sign) => firstMatch(cjk, sign));
   return texts.filter(Boolean).reduce((whole, text) => (whole ? whole + (isSpaced(whole, text) ? " " : "") + text : text), "");

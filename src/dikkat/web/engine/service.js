@@ -1,4 +1,4 @@
-// What a page asks of the engine: messages in, messages out, from a worker or, where there is none, beside the page.
+// What a page asks of the engine: messages in, messages out, from a worker or, where there is none, in the page itself.
 
 const SLICE = 20; // milliseconds of work between two looks at the messages
 const MAX_CHARACTERS = 100000;

@@ -52,7 +52,7 @@ function withInnerMarks(piece, translation, gapsAt, { patterns }) {
   }, translation);
 }
 
-// Puts the marks before and after all words of a piece there; a full stop behind the last one stays behind it.
+// Puts the marks before and after all words of a piece there; a full stop after the last one stays after it.
 function withOuterMarks(piece, translation, { patterns }) {
   const [first, last] = [[], []];
   for (const mark of piece.marks) {

@@ -79,7 +79,7 @@ class TranslatorModel {
   }
 
   // {maps, logits} of reading a source and writing a given target, all its tokens at once: maps are kind -> layer ->
-  // {shape: [heads, T, S], values}, and row t of the logits is for the token behind the first t of the target.
+  // {shape: [heads, T, S], values}, and row t of the logits is for the token after the first t of the target.
   force(source, target, { maps = {}, ...changes } = {}) {
     const memory = this.encode(source, { ...changes, maps });
     const fed = [BOS, ...target];

@@ -1,4 +1,4 @@
-// Talks to the engine: in a worker, or beside the page where the browser starts none.
+// Talks to the engine: in a worker, or in the page itself where the browser starts none.
 
 const client = { pending: new Map(), nextId: 1, send: null, hasWorker: false };
 
@@ -9,17 +9,17 @@ function startEngine() {
     worker.onmessage = ({ data }) => hear(data);
     // a browser may refuse only now; what was asked is asked again
     worker.onerror = () => {
-      startBeside();
+      startInPage();
       for (const { message } of client.pending.values()) client.send(message);
     };
     client.send = (message) => worker.postMessage(message);
     client.hasWorker = true;
   } catch {
-    startBeside();
+    startInPage();
   }
 }
 
-function startBeside() {
+function startInPage() {
   const service = new globalThis.DikkatService((message) => setTimeout(() => hear(message)));
   client.hasWorker = false;
   client.send = (message) => service.receive(message);

@@ -33,7 +33,7 @@ typedef struct {
 
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
 
-/* A vector of random numbers from `index` on, and zeros behind the last of all. */
+/* A vector of random numbers from `index` on, and zeros after the last of all. */
 INLINE ivec random_bits_at(const Attention *a, int64_t index) {
     short_vec bits = {0};
     int64_t left = a->batch * a->heads * a->queries * a->keys - index;

@@ -77,7 +77,7 @@ INLINE void load_queries(const Attention *a, uint16_t *to, int64_t b, int64_t h,
     rotate_bf16_rows(a, to, b, first, count);
 }
 
-/* Keys and values up to the last that any query may see, and zeros behind them. */
+/* Keys and values up to the last that any query may see, and zeros after them. */
 INLINE void load_keys(const Attention *a, const Scratch *own, int64_t pair, int64_t known) {
     int64_t b = pair / a->heads, h = pair % a->heads, keys = whole(a->keys);
     const uint16_t *key = (const uint16_t *)a->key + head_offset(a->key_strides, b, h);

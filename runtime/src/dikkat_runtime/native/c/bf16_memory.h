@@ -28,7 +28,7 @@ INLINE int64_t row_of(const Memory *m, int64_t position) {
     return ((m->slots ? m->slots[position] * m->slot_rows : 0) + position) * paired(m->width);
 }
 
-/* A vector of a row from `at` on, with zeros behind its end. */
+/* A vector of a row from `at` on, with zeros after its end. */
 INLINE vec part_of_row(const float *from, int64_t at, int64_t width) {
     vec values = {0};
     if (at + LANES <= width)
@@ -67,7 +67,7 @@ INLINE void from_bf16_pair(vec to[2], const uint16_t *row, int64_t vector) {
     to[0] = (vec)(both << 16), to[1] = (vec)(both & 0xffff0000);
 }
 
-/* The products of a query, which ends in zeros, with all keys; some numbers behind them are written too. */
+/* The products of a query, which ends in zeros, with all keys; some numbers after them are written too. */
 INLINE void compare(float *to, const float *query, const Memory *m) {
     for (int64_t first = 0; first < m->count; first += COMPARED) {
         const uint16_t *keys[COMPARED];

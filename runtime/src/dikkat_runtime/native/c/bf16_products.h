@@ -74,7 +74,7 @@ static void bf16_products(float *to, int64_t to_step, const uint16_t *rows, int6
     }
 }
 
-/* Copies `count` rows of bfloat16, `stride` apart, into rows of whole tiles, zeros behind them and up to `rows`. */
+/* Copies `count` rows of bfloat16, `stride` apart, into rows of whole tiles, zeros after them and up to `rows`. */
 static void load_whole_rows(uint16_t *to, const uint16_t *from, int64_t stride, int64_t count, int64_t width, int64_t rows) {
     int64_t step = whole(width);
     for (int64_t row = 0; row < count; row++, from += stride, to += step)
@@ -111,7 +111,7 @@ INLINE vec up_to(vec numbers, int64_t visible) {
     return visible >= LANES ? numbers : (vec)((ivec)numbers & (LANE_NUMBERS < (int32_t)visible));
 }
 
-/* Rounds `count` rows of `visible` numbers; zeros behind them, up to whole tiles. */
+/* Rounds `count` rows of `visible` numbers; zeros after them, up to whole tiles. */
 INLINE void to_bf16_rows(uint16_t *to, int64_t to_step, const float *from, int64_t step, int64_t count, int64_t visible) {
     for (int64_t row = 0; row < count; row++, from += step, to += to_step) {
         int64_t at = 0;

@@ -28,7 +28,7 @@ typedef struct {
 /* How many rows a block has. */
 INLINE int64_t rows_in(const Columns *c, int64_t block) { return smaller_of(c->rows - block * c->in_block, c->in_block); }
 
-/* Inputs of a block as they are laid out: with zeros behind them, up to whole tiles where there are tiles. */
+/* Inputs of a block as they are laid out: with zeros after them, up to whole tiles where there are tiles. */
 INLINE int64_t laid_out(int64_t inputs) {
 #if HAS_TILES
     if (tiles_allowed) return groups_of(inputs, TILE_QUADS * QUAD) * TILE_QUADS * QUAD;
@@ -159,7 +159,7 @@ static void part_product(void *to, const Columns *a, const Columns *b, int64_t p
         }
     end_tiles(tiles);
     int64_t column = q * BYTE_PANEL + part, end = smaller_of((p + count) * BYTE_PANEL, a->width);
-    int streams = a->width * b->width >= LARGE;
+    int streams = a->width * b->width >= MIN_STREAMED;
     for (int64_t row = p * BYTE_PANEL; row < end; row++)
         store_part(to, row * b->width + column, sums[row / BYTE_PANEL - p][row % BYTE_PANEL], b->width - column, streams, is_float32);
 }
@@ -195,7 +195,7 @@ typedef struct {
 static void flow_to_rows(const Backward *g, int64_t row, int64_t count, char *scratch) {
     Packed packed = {g->weights.weight, g->weights.scale, g->weights.shift};
     int64_t chunks = groups_of(count, ROWS_PER_CHUNK), chunk = groups_of(count, chunks * BYTE_ROWS) * BYTE_ROWS;
-    Epilogue epilogue = {.streams = g->rows * g->inputs >= LARGE};
+    Epilogue epilogue = {.streams = g->rows * g->inputs >= MIN_STREAMED};
     for (int64_t end = row + count; row < end; row += chunk) {
         int64_t some = smaller_of(end - row, chunk), next = smaller_of(end - row - some, chunk), offset = row * g->inputs;
         const void *from = entry(g->gradient, row * g->gradient_step, g->is_float32);

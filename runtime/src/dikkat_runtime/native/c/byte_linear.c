@@ -53,7 +53,7 @@ static void rows_share(const void *job, int64_t index, int64_t thread) {
     int64_t at = first * weights->outputs, left = smaller_of(j->rows - next, j->block);
     Prefetch prefetch = prefetch_of_rows(j->from, j->step, next, left, some, weights, j->is_float32);
     Epilogue here = *j->epilogue;
-    here.streams = j->rows * weights->outputs >= LARGE;
+    here.streams = j->rows * weights->outputs >= MIN_STREAMED;
     if (here.relu_output) here.relu_output = entry(here.relu_output, at, j->is_float32);
     byte_rows((void *)entry(j->to, at, j->is_float32), entry(j->from, first * j->step, j->is_float32), j->step, &packed, &here, some,
               weights->inputs, weights->outputs, prefetch, j->scratch + j->per_thread * thread, j->is_float32);

@@ -11,7 +11,7 @@
  * what it is rounded to are beyond 32 bits: so they are unsigned. */
 INLINE int32_t shift_of(uint32_t sum) { return (int32_t)(SHIFT * sum); }
 
-/* A row of weights as bytes, with zeros behind them up to `width`; returns their sum. */
+/* A row of weights as bytes, with zeros after them up to `width`; returns their sum. */
 INLINE uint32_t signed_row(int8_t *to, const void *from, float share, int64_t inputs, int64_t width, int is_float32) {
     uint32_t total = 0;
 #pragma omp simd reduction(+ : total)

@@ -65,7 +65,7 @@ INLINE float share_of(float scale) { return scale > FLT_MIN ? 1.0f / scale : 0.0
 /* In place: entries of one byte each to ENTRY_BYTES each, of `fours` times four of them. */
 INLINE void spread(uint8_t *entries, int64_t fours) {
 #if !MULTIPLIES_BYTES
-    /* from behind, where there is memory */
+    /* from the end, where there is memory */
     while (fours) {
         uint32_t from[PADDING], to[2 * PADDING];
         int64_t some = fours % PADDING ? fours % PADDING : PADDING;
@@ -292,7 +292,7 @@ typedef struct {
     const Epilogue *epilogue;
 } Part;
 
-/* A row of the relu_output is a page or so behind the last: prefetched now, it is there when the products are. */
+/* A row of the relu_output is a page or so after the last: prefetched now, it is there when the products are. */
 INLINE void prefetch_relu_output(const Part *p, int64_t row, int64_t count, int is_float32) {
     for (int64_t r = row; p->epilogue->relu_output && r < row + count; r++)
         for (int64_t i = 0; i < p->outputs; i += is_float32 ? 16 : 32)

@@ -39,7 +39,7 @@ int decoder_step(const Decoder *d, const int64_t *tokens, const float *position,
     return 0;
 }
 
-/* Keys, their rows `step` apart, and values behind them, of one head of a sentence, from row `block` on. */
+/* Keys, their rows `step` apart, and values after them, of one head of a sentence, from row `block` on. */
 static void keep(const Decoder *d, int64_t block, const float *key, int64_t length, int64_t step) {
     int64_t width = d->head_width;
     float *keys = d->source_keys, *values = d->source_values;

@@ -385,7 +385,7 @@ static void step_rows(const Decoder *d, const Activations *a, const int64_t *tok
     look_at_neighbours(d, a, logits, worker);
 }
 
-/* With its share of the scratch, which lies behind the activations. */
+/* With its share of the scratch, which lies after the activations. */
 INLINE Worker worker_of(const Decoder *d, const Activations *a, int64_t number, int64_t count, Barrier *barrier) {
     float *own = a->hidden + d->slots * padded(d->hidden) + number * (head_scratch(d) + product_scratch(d));
     return (Worker){.number = number, .count = count, .barrier = barrier, .head = own, .product = own + head_scratch(d)};

@@ -1,4 +1,4 @@
-/* The encoder of an encoder-decoder for sentences that stand one behind the other, without padding, in one call.
+/* The encoder of an encoder-decoder for sentences that stand one after the other, without padding, in one call.
  *
  * All numbers are float32. A few sentences at a time go through all layers, so that what they hold stays in cache; the
  * threads share such chunks out among themselves. Every sum has one order whatever the company of a sentence.

@@ -1,4 +1,4 @@
-/* What the native encoder and decoder have in common beside linear layers: norms and activations of single rows. */
+/* What the native encoder and decoder have in common besides linear layers: norms and activations of single rows. */
 #ifndef DIKKAT_LAYERS_H
 #define DIKKAT_LAYERS_H
 

@@ -1,7 +1,7 @@
 /* Matrices with all singular values moved near one, by Newton-Schulz iterations (Jordan et al. 2024) in eight bits.
  *
  * The Gram matrix comes close to a diagonal one, and a row's largest entry sets the step that all of it is rounded to: so
- * diagonals are kept in float32, and only what is beside them is rounded. That makes it more exact than bfloat16.
+ * diagonals are kept in float32, and only what is off them is rounded. That makes it more exact than bfloat16.
  */
 #include "byte_packing.h"
 #include "threads.h"
@@ -95,10 +95,10 @@ static void polynomial(const Workspace *w, float *scratch) {
     }
     symmetric_product(w, scratch, w->gram, w->square);
     for (int64_t row = 0; row < w->rows; row++) {
-        float *g = w->gram + row * w->square, *beside = scratch + row * w->square;
+        float *g = w->gram + row * w->square, *square = scratch + row * w->square;
 #pragma omp simd
         for (int64_t column = 0; column < w->rows; column++)
-            g[column] = B * g[column] + C * ((d[row] + d[column]) * g[column] + beside[column]);
+            g[column] = B * g[column] + C * ((d[row] + d[column]) * g[column] + square[column]);
     }
     for (int64_t row = 0; row < w->rows; row++) {
         d[row] = A + B * d[row] + C * (d[row] * d[row] + scratch[row * w->square + row]);

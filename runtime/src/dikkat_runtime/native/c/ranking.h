@@ -23,7 +23,7 @@ INLINE float largest_entry(const float *x, int64_t count) {
     return largest;
 }
 
-/* Puts an entry where it ranks, behind its equals; the last of `k` falls out. */
+/* Puts an entry where it ranks, after its equals; the last of `k` falls out. */
 INLINE int64_t enter(float *largest, int64_t *indices, int64_t held, int64_t k, float entry, int64_t index) {
     int64_t at = held < k ? held++ : k - 1;
     for (; at > 0 && largest[at - 1] < entry; at--) largest[at] = largest[at - 1], indices[at] = indices[at - 1];

@@ -41,7 +41,7 @@ INLINE float largest_logit(const void *logits, int64_t vocab, float *sum, int is
     return most;
 }
 
-/* A vector of logits from `at` on, with minus infinity behind the last. */
+/* A vector of logits from `at` on, with minus infinity after the last. */
 INLINE vec logits_at(const void *logits, int64_t at, int64_t vocab, int is_float32) {
     vec values = (vec){0} - INFINITY;
     if (at + LANES <= vocab) return load_vec(logits, at, is_float32);
@@ -49,7 +49,7 @@ INLINE vec logits_at(const void *logits, int64_t at, int64_t vocab, int is_float
     return values;
 }
 
-/* Exponentials of logits less the largest, and zeros behind them; returns the sum of each lane. */
+/* Exponentials of logits less the largest, and zeros after them; returns the sum of each lane. */
 INLINE vec exponential_line(float *line, const void *logits, int64_t vocab, float largest, int is_float32) {
     vec totals = {0};
     for (int64_t at = 0; at < padded(vocab); at += LANES) {
@@ -61,7 +61,7 @@ INLINE vec exponential_line(float *line, const void *logits, int64_t vocab, floa
     return totals;
 }
 
-/* Entries of a row beside each other, and how many shares fall to each; there is memory for a vector behind the last. */
+/* Entries of a row next to each other, and how many shares fall to each; there is memory for a vector after the last. */
 typedef struct {
     int32_t *entries, *shares;
     int64_t count;
@@ -248,7 +248,7 @@ static void sort_by_columns(const Columns *c, const SampledGradient *d, int64_t 
         sum += c->begins[v];
         c->begins[v] = (int32_t)sum;
     }
-    /* from behind, so that each column's end becomes its beginning */
+    /* from the end, so that each column's end becomes its beginning */
     for (int64_t r = d->rows - 1; r >= 0; r--)
         for (int64_t e = d->counts[r] - 1; e >= 0; e--) {
             int32_t at = --c->begins[d->entries[r * d->capacity + e]];

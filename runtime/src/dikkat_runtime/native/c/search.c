@@ -60,7 +60,7 @@ static void rank_row(const Search *s, const Decoder *d, int64_t row) {
     for (int64_t i = 0; i < count; i++) ranked[i] = so_far + (ranked[i] - largest - log_sum);
 }
 
-/* A candidate that ends enters the store, behind its equals; the last falls out. */
+/* A candidate that ends enters the store, after its equals; the last falls out. */
 static void enter_store(const Search *s, int64_t sentence, int64_t parent, float log_probability, int64_t length) {
     int64_t k = s->beam, first = sentence * k, at = first + k - 1;
     float score = log_probability / s->penalties[length];

@@ -72,7 +72,7 @@ INLINE void store_vec(void *to, int64_t at, vec values, int64_t count, int is_fl
 }
 
 /* An output of so many numbers is gone from a core's cache before it is read. */
-#define LARGE (1 << 20)
+#define MIN_STREAMED (1 << 20)
 
 #if LANES == 16
 /* Two vectors as one whole line of bfloat16, at an address where one begins. The line is not read before it is overwritten

@@ -185,7 +185,7 @@ INLINE float lane_sum(vec v) {
 MAXIMA(vec, float, larger, largest_lane)
 MAXIMA(ivec, int32_t, larger_integers, largest_integer)
 
-/* Which of `count` keys, which may be none, the mask allows; none behind the last. */
+/* Which of `count` keys, which may be none, the mask allows; none after the last. */
 INLINE ivec open_keys(int64_t count, const uint8_t *mask, int64_t mask_step) {
     byte_vec allowed = {0};
     if (!mask) return LANE_NUMBERS < (int32_t)count;
@@ -201,7 +201,7 @@ INLINE ivec open_keys(int64_t count, const uint8_t *mask, int64_t mask_step) {
     return longer_bytes(allowed) != 0;
 }
 
-/* Scores of `count` keys times beta; minus infinity for those that the mask does not allow, and behind the last. */
+/* Scores of `count` keys times beta; minus infinity for those that the mask does not allow, and after the last. */
 INLINE vec scores_of(const float *row, int64_t count, float beta, const uint8_t *mask, int64_t mask_step) {
     vec scores = *(const loose *)row * beta;
     if (!mask && count == LANES) return scores;

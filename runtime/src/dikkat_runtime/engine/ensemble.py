@@ -1,0 +1,144 @@
+"""An engine of several translators that share their vocabularies and average the probabilities of each token."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
+from dikkat_runtime.engine.contract import Engine, Steps
+from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence
+from dikkat_runtime.engine.neighbours import Neighbours
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.stepwise import sample, stepwise_beam_search
+from dikkat_runtime.native.arrays import Array
+
+
+class EnsembleEngine:
+    """The engines of K members, which read the same ids and write with the mean of their probabilities.
+
+    A `Memory` and the states of the decoder hold those of all members side by side, (…, K * D).
+    """
+
+    def __init__(self, members: Sequence[Engine]) -> None:
+        """At least one member, all with the same vocabulary and width."""
+        self.members = tuple(members)
+        self.info = replace(members[0].info, members=len(members), has_shortlist=False)
+
+    def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
+        """Encode sources by every member; see `Engine`."""
+        memories = [member.encode(sources, threads=threads) for member in self.members]
+        return Memory(np.concatenate([memory.states for memory in memories], axis=2), memories[0].lengths)
+
+    def search(
+        self,
+        memory: Memory,
+        options: DecodingOptions,
+        *,
+        numbers: Sequence[int] | None = None,
+        threads: int | None = None,
+        constraints: Sequence[Constraint | None] | None = None,
+        neighbours: Sequence[Neighbours | None] = (),
+    ) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each source, best first; see `Engine`."""
+        is_sampling = isinstance(options, SamplingOptions)
+        beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
+        beam_size = beam_size if is_sampling else rows_of_beam(beam_size, constraints)
+        steps = self.steps(memory, beam_size, neighbours)
+        caps = length_caps(memory.lengths, options, constraints)
+        if (limit := steps.limit) is not None:
+            caps = [min(cap, limit) for cap in caps]
+        if isinstance(options, SamplingOptions):
+            numbers = range(len(caps)) if numbers is None else numbers
+            return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers)]
+        return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
+
+    def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> "EnsembleSteps":
+        """Return single steps of all members side by side; see `Engine`."""
+        count = len(self.members)
+        near = [[None] * count if one is None else _parts_of(one, count) for one in neighbours]
+        of_members = list(zip(*near, strict=True)) if near else [()] * count
+        parts = np.split(memory.states, count, axis=2)
+        return EnsembleSteps(
+            [
+                member.steps(Memory(np.ascontiguousarray(states), memory.lengths), beam_size, own)
+                for member, states, own in zip(self.members, parts, of_members, strict=True)
+            ]
+        )
+
+
+def first_member(engine: Engine) -> Engine:
+    """Return the engine itself, or the first member of several: that of states and maps, which have no mean."""
+    return engine.members[0] if isinstance(engine, EnsembleEngine) else engine
+
+
+def _parts_of(neighbours: Neighbours, count: int) -> list[Neighbours]:
+    states = np.split(neighbours.states, count, axis=1)
+    return [Neighbours(np.ascontiguousarray(part), neighbours.tokens) for part in states]
+
+
+class EnsembleSteps:
+    """Decoders of several members that are fed the same tokens."""
+
+    def __init__(self, members: Sequence[Steps]) -> None:
+        self._members = members
+
+    @property
+    def length(self) -> int:
+        """The number of tokens that every row was fed so far."""
+        return self._members[0].length
+
+    @property
+    def limit(self) -> int | None:
+        """The most tokens that a row can be fed; None where no member has a limit."""
+        limits = [member.limit for member in self._members]
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    @property
+    def forced(self) -> int:
+        """The number of tokens that every target begins with, which are fed before."""
+        return self._members[0].forced
+
+    def step(self, tokens: Sequence[int]) -> Array:
+        """Return the logarithm (R, V) of the mean probability of the token that follows `tokens`, one a row."""
+        total: Array | None = None
+        for member in self._members:
+            logits = member.step(tokens)
+            largest, log_sums = member.log_normalizers(logits)
+            probabilities = np.exp(logits - (largest + log_sums))
+            total = probabilities if total is None else total + probabilities
+        assert total is not None  # there is at least one member
+        # a probability that is 0 in float32 stays the lowest finite logit, which constraints tell from what is banned
+        return np.log(np.maximum(total / np.float32(len(self._members)), np.finfo(np.float32).tiny))
+
+    def attention(self) -> Array:
+        """Return the attention of the last step over the source, (R, S): the mean of all members."""
+        return np.asarray(np.mean([member.attention() for member in self._members], axis=0))
+
+    def states(self) -> Array:
+        """The states (R, K * D) that the last logits were made of."""
+        return np.concatenate([member.states() for member in self._members], axis=1)
+
+    def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
+        """Continue with as many rows as `parents`; see `Steps`."""
+        for member in self._members:
+            member.continue_from(parents, owners)
+
+    def rewind(self, length: int) -> None:
+        """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
+        for member in self._members:
+            member.rewind(length)
+
+    def finish(
+        self, sentences: Sequence[Sentence], penalties: Array, n_best: int, early_stop_rank: int
+    ) -> list[list[Hypothesis]] | None:
+        """Return None: members agree on every single step."""
+        return None
+
+    def top(self, values: Array, k: int) -> tuple[Array, Array]:
+        """Return the `k` largest of each row (N, M) and their indices, the lowest index first among equals."""
+        return self._members[0].top(values, k)
+
+    def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
+        """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
+        return self._members[0].log_normalizers(logits)

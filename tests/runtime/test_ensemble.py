@@ -1,0 +1,196 @@
+"""Several models write with the mean of their probabilities: on every engine, in every way of decoding, from a run."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from tests.runtime.runs import SENTENCES
+from tests.runtime.test_engines import SOURCES, WAYS, assert_alike, decoded, native
+from tests.unit.models.small import shake, small_model
+from tests.unit.tasks.test_training import SETTINGS, Watcher
+
+from dikkat.config import merge
+from dikkat.interop.runtime_export import export_runtime
+from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.tasks.common.train import train
+from dikkat.tasks.translation.prepare import TrainRequest
+from dikkat.tasks.translation.train import TranslatorJob
+from dikkat.torch_engine.engine import TorchEngine
+from dikkat_runtime.cli.main import run as dikkat_command
+from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.ensemble import EnsembleEngine
+from dikkat_runtime.engine.hypotheses import Hypothesis
+from dikkat_runtime.engine.neighbours import Neighbours
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.errors import MissingInputError
+from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
+from dikkat_runtime.tasks.batches import search_all
+from dikkat_runtime.tasks.embedder import Embedder
+from dikkat_runtime.tasks.translator import Translator
+
+
+def three_models() -> list[EncoderDecoder]:
+    models = [small_model() for _ in range(3)]
+    for model in models[1:]:
+        shake(model)
+    return models
+
+
+def of_native(models: list[EncoderDecoder]) -> EnsembleEngine:
+    return EnsembleEngine([native(model) for model in models])
+
+
+def log_probabilities(models: list[EncoderDecoder], source: list[int], target: list[int]) -> np.ndarray[Any, Any]:
+    """(T + 1, V): the logarithm of the mean probability of each token after those of the target, in float64."""
+    ids = torch.tensor([[*source, EOS_ID]])
+    fed = torch.tensor([[BOS_ID, *target]])
+    with torch.no_grad():
+        logits = [model.double()(ids, fed, torch.ones_like(ids, dtype=torch.bool))[0] for model in models]
+    return np.log(np.mean([one.softmax(-1).numpy() for one in logits], axis=0))
+
+
+def total(models: list[EncoderDecoder], source: list[int], found: Hypothesis) -> float:
+    steps = log_probabilities(models, source, list(found.tokens))
+    written = [*found.tokens, EOS_ID] if found.finished else list(found.tokens)
+    return float(sum(steps[number, token] for number, token in enumerate(written)))
+
+
+def test_greedy_takes_the_likeliest_of_the_mean() -> None:
+    found = decoded(of_native(three_models()), DecodingOptions(max_length_factor=0.0, max_length_offset=6))
+    models = three_models()
+    for source, (hypothesis,) in zip(SOURCES, found, strict=True):
+        steps = log_probabilities(models, source, list(hypothesis.tokens))
+        steps[:, [PAD_ID, BOS_ID]] = -np.inf
+        best = steps.argmax(axis=1)[: len(hypothesis.tokens) + hypothesis.finished]
+        assert best.tolist() == [*hypothesis.tokens, *([EOS_ID] if hypothesis.finished else [])]
+
+
+@pytest.mark.parametrize("way", ["greedy", "beam", "no n-gram twice", "sampling"])
+def test_a_hypothesis_has_the_mean_probability_of_its_tokens(way: str) -> None:
+    found = decoded(of_native(three_models()), WAYS[way])
+    models = three_models()
+    for source, hypotheses in zip(SOURCES, found, strict=True):
+        for hypothesis in hypotheses:
+            assert hypothesis.log_probability == pytest.approx(total(models, source, hypothesis), abs=1e-3)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_all_engines_and_companies_write_the_same(way: str) -> None:
+    models, options = three_models(), WAYS[way]
+    engine = of_native(models)
+    together = decoded(engine, options)
+    assert_alike(together, decoded(EnsembleEngine([TorchEngine(model) for model in models]), options))
+    for number, source in enumerate(SOURCES):
+        (alone,) = search_all(engine, [source], options, numbers=[number])
+        assert_alike([alone], [together[number]], tolerance=1e-5)
+
+
+def test_copies_of_one_model_write_what_it_writes() -> None:
+    model = small_model()
+    copies: Engine = EnsembleEngine([native(model), native(model)])
+    for options in (DecodingOptions(), BeamOptions(beam_size=4, n_best=4)):
+        assert_alike(decoded(copies, options), decoded(native(model), options))
+
+
+def test_every_member_looks_at_its_own_neighbours() -> None:
+    model = small_model()
+    one, two = native(model), EnsembleEngine([native(model), native(model)])
+    answers = []
+    for engine in (one, two):
+        steps = engine.steps(engine.encode([SOURCES[0]]), 1)
+        steps.step([BOS_ID])
+        near = Neighbours(steps.states(), np.array([9]))
+        memory = engine.encode([SOURCES[0]])
+        answers.append(engine.search(memory, DecodingOptions(), neighbours=[near]))
+    assert answers[0][0][0].tokens[0] == 9
+    assert_alike(answers[1], answers[0])
+
+
+# from a run -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("ensemble") / "toy.en-eo.tsv"
+    words = ["dog", "cat", "bird", "child", "king", "tree", "river", "house", "star", "stone"]
+    rows = [(f"the {a} sees the {b}", f"{b}o vidas {a}o") for a in words for b in words if a != b]
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in rows), encoding="utf-8")
+    return str(path)
+
+
+def job(data: str | None) -> TranslatorJob:
+    settings = merge(SETTINGS, {"training": {"members": 3, "max_epochs": 2}})
+    return TranslatorJob(TrainRequest([data] if data else (), settings=settings if data else {}))
+
+
+@pytest.fixture(scope="module")
+def run(data: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of three models. Look, do not touch."""
+    out = tmp_path_factory.mktemp("ensemble") / "run"
+    watcher = Watcher()
+    assert train(job(data), out, watcher).finished
+    assert "training model 3 of 3" in watcher.notes
+    assert any("the mean of 3 models" in note for note in watcher.notes)
+    return out
+
+
+def test_the_models_of_a_run_differ_by_their_seed_and_translate_together(run: Path) -> None:
+    members = [run, run / "members" / "2", run / "members" / "3"]
+    assert [Translator.load(member).config.training.seed for member in members] == [1, 2, 3]
+    translator = Translator.load(run)
+    assert translator.info.members == 3
+    assert "3" in str(translator.info)
+    assert isinstance(translator.engine, EnsembleEngine)
+    others = [Translator.load(member).engine for member in members[1:]]
+    together = EnsembleEngine([translator.engine.members[0], *others])
+    ids = translator.tokenizer.encode_batch(SENTENCES[:3])
+    assert search_all(translator.engine, ids, BeamOptions()) == search_all(together, ids, BeamOptions())
+
+
+def test_all_doors_answer_alike_with_several_models(run: Path, tmp_path: Path) -> None:
+    export_runtime(run, tmp_path / "out", "float32", with_corrections=False)
+    lines = ["the dog sees the cat", "the king sees the river"]
+    expected = [item.text for item in Translator.load(run).translate(lines)]
+    assert [item.text for item in Translator.load(tmp_path / "out").translate(lines)] == expected
+    assert [item.text for item in Translator.load(run, engine="torch").translate(lines)] == expected
+
+
+def test_a_vector_is_that_of_the_first_model(run: Path) -> None:
+    (vector,) = Embedder.load(run).stream(["the dog"])
+    assert vector.shape == (SETTINGS["model"]["model_dim"],)
+
+
+def test_training_of_members_is_taken_up_again(data: str, run: Path, tmp_path: Path) -> None:
+    out, looked = tmp_path / "run", [0]
+
+    def stop_in_the_second() -> bool:
+        looked[0] += (out / "members" / "2" / "checkpoints").exists()
+        return looked[0] > 1
+
+    assert not train(job(data), out, Watcher(), should_stop=stop_in_the_second).finished
+    assert not (out / "card.md").exists()
+    assert train(job(None), out, Watcher(), resume=True).finished
+    for name in ("model.safetensors", "members/2/model.safetensors", "members/3/model.safetensors"):
+        assert (out / name).read_bytes() == (run / name).read_bytes()
+
+
+def test_a_missing_member_is_named(data: str, run: Path, tmp_path: Path) -> None:
+    copy = tmp_path / "copy"
+    shutil.copytree(run, copy)
+    shutil.rmtree(copy / "members" / "3")
+    with pytest.raises(MissingInputError, match=r"members/3"):
+        Translator.load(copy)
+
+
+def test_members_are_for_translators(tmp_path: Path) -> None:
+    table = tmp_path / "labels.tsv"
+    words = ["dog", "cat", "bird", "child", "king", "tree", "river", "house", "star", "stone"]
+    rows = [f"{'yes' if a < b else 'no'}\t{a} near {b} of {c}\n" for a in words for b in words for c in words]
+    table.write_text("".join(rows), encoding="utf-8")
+    out = tmp_path / "run"
+    assert dikkat_command(["train", "classifier", str(table), "--out", str(out), "--set", "training.members=2"]) == 2
