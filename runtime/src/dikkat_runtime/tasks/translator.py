@@ -227,10 +227,11 @@ class Translator(OpenedModel):
         retry_loops: bool = True,
         glossary: Glossary | None = None,
         judge: Judge | None = None,
-        known: Sequence[KnownTranslations] = (),
+        known: Sequence[KnownTranslations] | None = None,
     ) -> LineTranslator:
         """Return the translator of lines that joins the translations which `decode` returns for their pieces."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
+        known = self.known() if known is None else known
         for translations in known:
             translations.refresh()
         return LineTranslator(
