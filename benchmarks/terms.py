@@ -1,24 +1,30 @@
 """Claim: terms and placeholders come through exactly once each, lose no other word, and cost little time.
 
-python benchmarks/terms.py RUN [GLOSSARY]
+python benchmarks/terms.py RUN [GLOSSARY] [--sources FILE --references FILE] [--with-terms 2000]
 
-Translates the test sentences of a run, which lie in its folder `held_out`, as they are and with the glossary, by
-default nine terms of the phrasebook with common, rare and unknown translations; and every third of them with a
+Translates the test sentences of a run, which lie in its folder `held_out`, or those of two files, as they are and with
+the glossary, by default some terms with common, rare and unknown translations; and every third of them with a
 placeholder, an address or a measure at its end, beside the same sentences with a name there. Times are process times
 of one process, one after the other; what counts is their ratio. Of sentences with terms, what counts is how many
-terms are there and how much of the other words of the translation without the glossary; of the others, chrF against
-their references.
+terms are there, how much of the other words of the translation without the glossary, and chrF of the other words
+against those of the references, the usual translations of the terms left out; of the others, chrF against their
+references. With `--with-terms` only so many sentences with terms are taken, the first.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from benchmarks.noise import read_lines
 
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.tasks.confidence_fitting import chrf
@@ -37,8 +43,27 @@ GLOSSARIES = {
         "man": "beyefendi", "dog": "it", "cat": "kedicik", "box": "sandık|sandığ", "bridge": "viyadük|viyadüğ",
         "horse": "beygir", "table": "sehpa", "mother": "ana", "elephant": "mamut",
     },
+    "de": {
+        "man": "Herr|Herrn", "woman": "Dame", "dog": "Köter|Köters", "boy": "Bub|Buben", "girl": "Mädel|Mädels",
+        "car": "Wagen", "horse": "Gaul|Gauls", "street": "Gasse", "hat": "Kopfbedeckung", "bicycle": "Drahtesel",
+    },
 }  # fmt: skip
-"""Nine terms by target language, whose translations the phrasebook has often, seldom or not at all."""
+"""Terms by target language, whose translations the training text has often, seldom or not at all."""
+USUAL = {
+    "fr": {
+        "man": "homme", "dog": "chien", "cat": "chat", "box": "boîte", "bridge": "pont", "horse": "chev",
+        "table": "table", "mother": "mère", "elephant": "éléphant",
+    },
+    "tr": {
+        "man": "adam", "dog": "köpe", "cat": "kedi", "box": "kutu", "bridge": "köprü", "horse": "at", "table": "masa",
+        "mother": "anne", "elephant": "fil",
+    },
+    "de": {
+        "man": "mann", "woman": "frau", "dog": "hund", "boy": "jung", "girl": "mädchen", "car": "auto",
+        "horse": "pferd", "street": "straße", "hat": "hut", "bicycle": "fahrrad",
+    },
+}  # fmt: skip
+"""How the usual translations of the terms begin, in small letters."""
 PLACEHOLDERS = ("{name}", "%1$s", "%(n)d", "${x}", "{{v}}", "a@b.org", "https://a.org/x?y=1", "5 km")
 
 
@@ -91,6 +116,9 @@ def main() -> None:
     parser.add_argument("glossary", type=Path, nargs="?")
     parser.add_argument("--precision", choices=("float32", "int8"), default="float32")
     parser.add_argument("--part", choices=("test", "validation"), default="test")
+    parser.add_argument("--sources", type=Path, nargs="+", help="lines to translate; else those of the run")
+    parser.add_argument("--references", type=Path, nargs="+", help="their translations")
+    parser.add_argument("--with-terms", type=int, help="take so many sentences with terms, and no others")
     options = parser.parse_args()
     translator = Translator.load(options.run, threads=1, precision=options.precision)
     language = str(read_config(options.run)["data"]["target_language"])
@@ -102,13 +130,17 @@ def main() -> None:
         if options.glossary is None
         else Glossary.read(options.glossary, translator.language)
     )
-    sources, references = (_lines(options.run, options.part, side) for side in ("source", "target"))
+    files = [options.sources, options.references]
+    if options.sources is None:
+        files = [[options.run / "held_out" / f"{options.part}.{side}.txt"] for side in ("source", "target")]
+    sources, references = ([line for path in paths for line in read_lines(path)] for paths in files)
+    if options.with_terms:
+        own = [number for number, source in enumerate(sources) if glossary.demands(source)][: options.with_terms]
+        sources, references = ([lines[number] for number in own] for lines in (sources, references))
     _terms(translator, glossary, sources, references)
+    if options.glossary is None:
+        _against_references(translator, glossary, sources, references)
     _placeholders(translator, sources)
-
-
-def _lines(run: Path, part: str, side: str) -> list[str]:
-    return (run / "held_out" / f"{part}.{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
 
 
 def _words(text: str) -> list[str]:
@@ -119,11 +151,11 @@ def _without(words: Sequence[str], demands: Sequence[Demanded]) -> list[str]:
     """The words without one for each demand, which may have a capital and suffixes."""
     left = list(words)
     for demand in demands:
-        for _ in range(demand.count):
-            for part in demand.forms[0].split():
-                own = [word for word in left if word.lower().startswith(part.lower())]
-                if own:
-                    left.remove(own[0])
+        forms = [form.lower() for form in demand.forms]
+        parts = [(part,) for part in forms[0].split()] if " " in forms[0] else [tuple(forms)]
+        for starts in parts * demand.count:
+            if own := [word for word in left if word.lower().startswith(starts)]:
+                left.remove(own[0])
     return left
 
 
@@ -155,6 +187,26 @@ def _terms(translator: Translator, glossary: Glossary, sources: Sequence[str], r
     print(f"time: {after / before:.2f} times that without the glossary; of lines with terms {with_terms / alone:.2f}")
     for line in notes.lines():
         print(line)
+
+
+def _against_references(
+    translator: Translator, glossary: Glossary, sources: Sequence[str], references: Sequence[str]
+) -> None:
+    """Print chrF of the words that translate no term against those of the references, without and with the glossary."""
+    usual = USUAL[translator.target_language]
+    demands = [glossary.demands(source) for source in sources]
+    own = [number for number, wanted in enumerate(demands) if wanted]
+    chosen = [sources[number] for number in own]
+    plain, kept = translator.translate(chosen), translator.translate(chosen, glossary=glossary)
+    scores = [0.0, 0.0]
+    for at, number in enumerate(own):
+        stems = [Demanded((usual[demand.source.lower()],), demand.count) for demand in demands[number]]
+        wanted = " ".join(_without(_words(references[number]), stems))
+        missing = unmet(kept[at].text, demands[number], suffixes=translator.constraints.takes_suffixes)
+        left_out = [stem if demand in missing else demand for stem, demand in zip(stems, demands[number], strict=True)]
+        for row, text, own_demands in ((0, plain[at].text, stems), (1, kept[at].text, left_out)):
+            scores[row] += chrf(" ".join(_without(_words(text), own_demands)), wanted) / len(own)
+    print(f"chrF of these words against the references: {scores[0]:.2f} without, {scores[1]:.2f} with the glossary")
 
 
 def _placeholders(translator: Translator, sources: Sequence[str]) -> None:

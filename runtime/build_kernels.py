@@ -2,7 +2,8 @@
 
 By default for the processor that compiles, as `pip install ./runtime` from a checkout wants it. For a wheel that is to
 run elsewhere, `DIKKAT_RUNTIME_LEVELS="avx2 avx512 amx"` names instruction-set levels; the best one that the processor
-has is chosen when the library is loaded. gcc's OpenMP library is put beside the kernels, since slim systems lack it.
+has is chosen when the library is loaded. Where CC compiles for another system, `DIKKAT_RUNTIME_PLATFORM` is the tag of
+the wheel. gcc's OpenMP library is put beside the kernels, since slim systems lack it.
 Where that fails, for want of a compiler for example, the package is made without kernels, unless levels are named.
 """
 
@@ -22,6 +23,10 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
+# whoever builds it may have another Python: pip builds before it compares
+if sys.version_info < (3, 11):  # noqa: UP036
+    raise SystemExit(f"dikkat-runtime needs Python 3.11 or newer, not {platform.python_version()}")
+
 SOURCES = Path(__file__).resolve().parent / "src"
 sys.path.insert(0, str(SOURCES))
 from dikkat_runtime.native.first_use import CompileError, CompileTimeoutError, build, openmp_flags  # noqa: E402
@@ -37,6 +42,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         named = os.environ.get("DIKKAT_RUNTIME_LEVELS", "")
+        foreign = os.environ.get("DIKKAT_RUNTIME_PLATFORM", "")
         unknown = [level for level in named.split() if level not in LEVELS]
         if unknown:
             raise SystemExit(f"dikkat-runtime: no level is called {unknown[0]!r}; known: {', '.join(LEVELS)}")
@@ -57,7 +63,7 @@ class CustomBuildHook(BuildHookInterface[Any]):
             openmp = _printed(compiler, "-print-file-name=libgomp.so.1")
             shutil.copy(os.path.realpath(openmp), self._folder / "libgomp.so.1")
         build_data["pure_python"] = False
-        build_data["tag"] = f"py3-none-{_platform_tag(self._folder) if named else _this_platform()}"
+        build_data["tag"] = f"py3-none-{foreign or (_platform_tag(self._folder) if named else _this_platform())}"
         if version == "editable":
             # such an installation runs from the sources, and so do its libraries
             beside = SOURCES / IN_PACKAGE

@@ -19,6 +19,7 @@ from dikkat.config import ModelConfig
 from dikkat.interop.marian import rows
 from dikkat.models.key_table import to_theirs
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.tensor_files import read_metadata
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 TAKES: dict[str, tuple[Any, ...]] = {
@@ -43,7 +44,7 @@ def without_begin_mark(run: RunDirectory) -> None:
     """Make the embedding of the begin mark zero, since Marian's decoder begins with a vector of zeros."""
     weights = run.load_weights()
     weights["output_weight"][BOS_ID] = 0
-    run.save_weights(weights, run.weights_metadata())
+    run.save_weights(weights, read_metadata(run.weights))
 
 
 def write_bergamot(run: RunDirectory, folder: Path) -> None:

@@ -15,6 +15,7 @@ from tests.runtime.runs import classifier_run, finished, language_model_run, tra
 import dikkat
 import dikkat_runtime
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.tensor_files import read_metadata
 from dikkat.web.opening import open_for_web
 from dikkat_runtime.cli.main import run as dikkat_command
 from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, SamplingOptions
@@ -190,7 +191,7 @@ def test_finite_weights_that_overflow_are_one_line_at_every_door(
     shutil.copytree(runs[kind], tmp_path / "run")
     run = RunDirectory(tmp_path / "run")
     huge = {name: tensor.sign() * 3e38 for name, tensor in run.load_weights().items()}
-    run.save_weights(huge, run.weights_metadata())
+    run.save_weights(huge, read_metadata(run.weights))
     expected = (
         f"{run.weights}: damaged: computing with these weights gives numbers that are not finite; restore the file"
     )

@@ -24,7 +24,6 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.server.segments import Fixed, segments_of, split_text
 from dikkat_runtime.shards.models import open_model
 from dikkat_runtime.shards.work import Job
 from dikkat_runtime.tasks import reading
@@ -334,13 +333,28 @@ def test_lines_as_people_write_them_are_read_alike_at_every_door(
     expected = [translation.text for translation in translate(AS_WRITTEN, greedy)]
     for door, texts in answers.items():
         assert different(texts, expected) == [], door
+    catalog = json.dumps({f"k{number}": line for number, line in enumerate(AS_WRITTEN)}).encode()
+    document = tmp_path / "lines.arb"
+    document.write_bytes(catalog)
+    of_command(dikkat_command, [*words[:2], str(document), *words[3:], "--out", str(tmp_path / "out.arb")], capsys)
+    written = {"document": (tmp_path / "out.arb").read_bytes()}
     with served(Catalog([f"{source}-{target}={run}"]), beam_size=1) as server:
-        answer = server.post("/translate", q=AS_WRITTEN, source=source, target=target)["translatedText"]
-    # it cuts lines first, so that sentences may be corrected one by one
-    parts = [split_text(line, source) for line in AS_WRITTEN]
-    own = iter(translate([text for line in parts for text in segments_of(line)], greedy))
-    joined = ["".join(part.text if isinstance(part, Fixed) else next(own).text for part in line) for line in parts]
-    assert different(answer, joined) == []
+        others = {"server": server.post("/translate", q=AS_WRITTEN, source=source, target=target)["translatedText"]}
+        written["upload"] = upload(server, "lines.arb", catalog, source, target)
+    others |= {door: list(json.loads(data).values()) for door, data in written.items()}
+    for door, texts in others.items():
+        # white space around a text, several spaces and line breaks in a document stay as they were
+        pairs = zip(AS_WRITTEN, texts, expected, strict=True)
+        both = [(text.split(), usual.split()) for line, text, usual in pairs if "\u2028" not in line]
+        assert [pair for pair in both if pair[0] != pair[1]] == [], door
+
+
+def upload(server: Served, name: str, data: bytes, source: str, target: str) -> bytes:
+    """What the server makes of a file that is sent to it."""
+    fields = {"source": source, "target": target}
+    answer = server.client.post("/translate_file", files={"file": (name, data)}, data=fields)
+    content: bytes = server.client.get(answer.json()["translatedFileUrl"]).content
+    return content
 
 
 def test_the_page_reads_by_the_tables_of_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

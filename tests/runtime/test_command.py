@@ -66,6 +66,20 @@ def test_all_commands_run_where_torch_cannot_be_imported(tmp_path: Path, transla
         assert "engine" in done.stderr or arguments[0] == "embed"
 
 
+def test_classify_writes_an_object_a_line(tmp_path: Path, lines: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    classifier = classifier_run(tmp_path / "classifier")
+    assert run_command(["classify", str(classifier), str(lines)]) == 0
+    plain = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert run_command(["classify", str(classifier), str(lines), "--json"]) == 0
+    objects = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [row["line"] for row in objects] == list(range(1, len(SENTENCES) + 1))
+    for row, (label, probability) in zip(objects, plain, strict=True):
+        assert row["labels"] == ([label] if label else [])
+        if label:
+            assert f"{row['probabilities'][label]:.4f}" == probability
+    assert "leave out --words" in fails(capsys, 2, "classify", classifier, lines, "--json", "--words", "2")
+
+
 def test_help_is_printed_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command([]) == 0
     assert "translate" in capsys.readouterr().out

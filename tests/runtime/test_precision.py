@@ -16,9 +16,11 @@ import dikkat_runtime as runtime
 from dikkat import Translator
 from dikkat.tasks.common.speed_trial import trial_line
 from dikkat_runtime.engine.precision import NOT_MEASURED, PrecisionRecord, choose_precision, read_record
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, OutOfMemoryError
 from dikkat_runtime.localization import add_catalogs, localized
+from dikkat_runtime.run import weights
 from dikkat_runtime.run.weights import read_checksum, read_note
+from dikkat_runtime.tasks import opening
 
 
 @pytest.fixture(scope="module")
@@ -145,3 +147,30 @@ def test_a_file_of_weights_whose_header_cannot_be_read_is_one_line(read: Callabl
     path.write_bytes(b"\x02" + bytes(7) + b"{}")
     with pytest.raises(DataError, match="damaged, or not weights written by dikkat"):
         read(path)
+
+
+@pytest.mark.parametrize(
+    ("share", "precision", "advice"),
+    [(0.7, "float32", "--precision int8 would fit"), (0.2, "float32", "no precision would fit"),
+     (0.2, "int8", "no precision would fit")],
+)  # fmt: skip
+def test_weights_beyond_the_memory_are_refused_before_they_are_read(
+    share: float, precision: Any, advice: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = language_model_run(tmp_path)
+    file = run / "model.safetensors"
+    monkeypatch.setattr(weights, "free_memory", lambda: int(share * file.stat().st_size))
+    monkeypatch.setattr(opening, "read_weights", lambda path: pytest.fail("it was read"))
+    with pytest.raises(OutOfMemoryError) as refused:
+        runtime.Generator.load(run, precision, engine="native")
+    assert str(refused.value).endswith(f"are free; {advice}")
+    assert f"its weights take 0.0 GiB in {precision}, but only" in str(refused.value)
+
+
+def test_eight_bits_hold_no_copy_of_the_matrices_of_blocks(tmp_path: Path) -> None:
+    run = language_model_run(tmp_path)
+    held = {
+        name: sum(array.nbytes for array in runtime.Generator.load(run, name, engine="native").engine.weights._kept)  # type: ignore[attr-defined, arg-type]
+        for name in ("float32", "int8")
+    }
+    assert held["int8"] < held["float32"]

@@ -80,7 +80,10 @@ def test_parallel_text_is_checked_and_written_without_its_faults(dikkat: Command
     rows = [f"{source}\t{target}\n" for source, target in toy_sentences(30)]
     table, fixed, page = tmp_path / "pairs.tsv", tmp_path / "fixed.tsv", tmp_path / "check.html"
     table.write_text("".join([*rows, "a {name}\tb\n", "only\t\n"]), encoding="utf-8")
+    faults = json.loads(dikkat("data", "check", table, "--json")[1])
     code, output, complaint = dikkat("data", "check", table, "--out", page, "--fix", fixed)
+    assert f"{faults['pairs']:,} pairs" in output
+    assert f"{sum(faults['faults'].values()):,} with a fault" in output
     assert code == 0, complaint
     assert "placeholders differ" in output
     assert "empty side" in output

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from tests.python_path import PYTHON_PATH
@@ -278,6 +280,18 @@ def test_json_stays_json_when_a_violation_is_no_number(dikkat: Command, tmp_path
     assert (code, result["path"], result["seed"], result["passed"]) == (1, str(path), 5, False)
     assert names(result, "fail") == {"no NaN"}
     assert [proof["violation"] for proof in result["proofs"] if proof["name"] == "batch changes nothing"] == [None]
+
+
+def test_without_a_run_it_shows_what_a_report_should_say(dikkat: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DIKKAT_NATIVE_SECONDS", "60")
+    code, output, _ = dikkat("doctor", "--json")
+    facts = json.loads(output)
+    assert code == 0
+    assert (facts["torch"], facts["numpy"]) == (torch.__version__, np.__version__)
+    assert facts["Python"].startswith(platform.python_version())
+    assert "DIKKAT_NATIVE_SECONDS=60" in facts["variables"]
+    assert str(Path.home()) not in output
+    assert dikkat("doctor")[1].splitlines()[0].split() == ["dikkat", facts["dikkat"]]
 
 
 def test_the_same_seed_gives_the_same_numbers(dikkat: Command, tmp_path: Path) -> None:

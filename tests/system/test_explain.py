@@ -17,7 +17,7 @@ SENTENCE = "the red dog sees my cat"
 @pytest.mark.seed("D10")
 @pytest.mark.parametrize("place", [[], ["--kind", "cross", "--query", "2"], ["--stack", "decoder", "--query", "3"]])
 def test_the_numbers_are_those_of_the_model(dikkat: Command, trained: Path, place: list[str]) -> None:
-    code, output, complaint = dikkat("explain", SENTENCE, "--run", trained, "--head", "2", "--format", "json", *place)
+    code, output, complaint = dikkat("explain", SENTENCE, "--run", trained, "--head", "2", "--json", *place)
     assert (code, complaint) == (0, "")
     result = json.loads(output)
     assert result["cell"]["largest_difference"] <= 1e-6

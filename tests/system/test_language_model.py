@@ -181,6 +181,9 @@ def test_evaluate_is_what_the_validation_said(dikkat: Command, written: Path, tm
     assert (code, notes) == (0, "")
     loss = float(output.split("\n")[0].split()[1])
     assert loss == pytest.approx(best, abs=0.01)
+    numbers = json.loads(dikkat("evaluate", written, "--stride", "32", "--json")[1])
+    assert output.split()[1] == f"{numbers['loss']:.4f}"
+    assert numbers["perplexity"] == pytest.approx(math.exp(numbers["loss"]))
     closer = float(dikkat("evaluate", written, "--stride", "4")[1].split("\n")[0].split()[1])
     assert closer < loss
     other = tmp_path / "other.txt"

@@ -22,6 +22,7 @@ from dikkat.explain.attention_map import Words
 from dikkat.explain.head_analysis.importance import occlusion
 from dikkat.nn.recorder import MapName
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.tensor_files import read_metadata
 from dikkat.tasks.inspection.arithmetic import explain_cell
 from dikkat.tasks.translation.attention import Attending
 from dikkat.web.opening import open_for_web
@@ -475,7 +476,7 @@ def bells_and_letters(path: Path) -> Path:
     weights["output_weight"].zero_()
     # "ć" is how a vocabulary of bytes spells byte 7
     weights["output_bias"].fill_(-1000)[[entries["ć"], entries["z"]]] = 0
-    run.save_weights(weights, run.weights_metadata())
+    run.save_weights(weights, read_metadata(run.weights))
     return path
 
 

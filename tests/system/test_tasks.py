@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import random
 import sys
 import tracemalloc
@@ -292,6 +293,9 @@ def test_evaluate_prints_scores_with_signatures_and_baselines(
     assert lines[4].startswith("20 sentences in ")
     assert lines[5:8] == [f"  source  {sources[0]}", f"  model  {result[0]}", f"  human  {references[0]}"]
     assert wanted[1][0] > copied + 15, "a trained model beats copying"
+    numbers = json.loads(dikkat("evaluate", trained, "--json")[1])
+    assert numbers["model"]["chrf"] == pytest.approx(wanted[1][0])
+    assert numbers["model"]["chrf_signature"] == str(wanted[1][1])
 
 
 def test_evaluate_on_named_data(dikkat: Command, trained: Path, tmp_path: Path) -> None:

@@ -113,6 +113,8 @@ def test_low_rank_updates_of_a_language_model_are_merged(dikkat: Command, tmp_pa
     assert changed == set(matrices(before)), "embeddings and norms stay"
     for name in changed:
         assert torch.linalg.matrix_rank((after[name] - before[name]).double(), rtol=1e-4) <= 2
+    # a model that never met dropout is not taught by it
+    assert RunDirectory.open(out).read_config()["model"]["dropout"] == 0.0
     losses = [row["valid_loss"] for row in RunDirectory.open(out).read_metrics()]
     assert losses[-1] < losses[0]
     (step, *_) = sorted((out / "checkpoints").iterdir())

@@ -42,6 +42,8 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_rare_labels_are_given_and_compared_with_the_baseline(dikkat: Command, run: Path, tmp_path: Path) -> None:
     data = write(tmp_path / "test.jsonl", marked(300, 2))
     code, output, _ = dikkat("evaluate", run, data)
+    scores = json.loads(dikkat("evaluate", run, data, "--json")[1])["scores"]
+    assert output.startswith(f"accuracy {100 * scores['accuracy']:.2f} %")
     assert code == 0
     assert float(output.split("micro F1 ")[1].split(" ")[0]) > 96
     assert "baseline, TF-IDF with logistic regression, " in output

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from dikkat.cli import rank_endings
 from dikkat.kernels.environment import set_environment
-from dikkat.tasks.kinds import KINDS
 from dikkat_runtime.errors import msg
 
 if TYPE_CHECKING:
@@ -22,7 +21,6 @@ CATALOGS = Path(__file__).parents[1]
 COMMANDS = {
     "quickstart": "Train on the bundled phrasebook of English, French and Turkish: some three minutes on two cores.",
     "train": "Train a model from your own text.",
-    **{name: text for kind in KINDS.values() for name, text in kind.commands.items()},
     "evaluate": "Score a translator, a classifier or a language model on held-out or named data.",
     "attend": msg(
         "Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to "

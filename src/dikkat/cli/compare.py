@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat.cli.progress import WorkProgress
+from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Option
-from dikkat_runtime.cli.streams import print_written
-from dikkat_runtime.errors import CannotCreateError, UsageError
-from dikkat_runtime.files import temporary_next_to, write_atomically, write_errors, write_new
+from dikkat_runtime.cli.streams import print_json, print_written
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.files import probe_next_to, write_errors
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def compare(
     updates: Annotated[int, Option(help="Updates of each training.")] = 300,
     seed: Annotated[int, Option(help="Of weights and sequences.")] = 0,
     quick: Annotated[bool, Option("--quick", help="Smaller sizes where none are given.")] = False,
-    json: Annotated[Path | None, Option(help="Also write every number into this file.")] = None,
+    as_json: JsonOption = False,
     picture: Annotated[Path | None, Option(help="Also draw this .png or .svg.")] = None,
 ) -> None:
     """Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a learned task.
@@ -49,8 +50,9 @@ def compare(
         kernel=kernel, layers=layers, cell=cell, updates=updates, seed=seed,  # type: ignore[arg-type]
         **{**(QUICK if quick else {}), **chosen},
     )  # fmt: skip
-    _check_outputs(json, picture)
-    _run(settings, json, picture)
+    if picture is not None:
+        _check_picture(picture)
+    _run(settings, as_json, picture)
 
 
 def parse_sizes(name: str, text: str) -> tuple[int, ...]:
@@ -64,40 +66,28 @@ def parse_sizes(name: str, text: str) -> tuple[int, ...]:
         ) from None
 
 
-def _check_outputs(json: Path | None, picture: Path | None) -> None:
+def _check_picture(picture: Path) -> None:
     """Before a minute of work rather than after it."""
     from dikkat.explain.pictures import check_format
 
-    if picture is not None:
-        check_format(picture)
-    if json is not None and json == picture:
-        raise UsageError("{json}: --json and --picture name the same file; give two names", json)
-    for path in (json, picture):
-        if path is None:
-            continue
-        if path.is_dir():
-            raise CannotCreateError("{path}: is a folder, not a file; choose another name", path)
-        with write_errors(path):
-            trial = temporary_next_to(path)
-            try:
-                write_new(trial, b"")
-            finally:
-                trial.unlink(missing_ok=True)
+    check_format(picture)
+    with write_errors(picture):
+        probe_next_to(picture)
 
 
-def _run(settings: "ComparisonSettings", json: Path | None, picture: Path | None) -> None:
+def _run(settings: "ComparisonSettings", as_json: bool, picture: Path | None) -> None:
     from dikkat.explain.explanation import as_table
     from dikkat.lessons.comparison.compare import compare
-    from dikkat.lessons.comparison.explanation import as_json, draw_comparison, render_comparison
+    from dikkat.lessons.comparison.explanation import draw_comparison, numbers, render_comparison
 
     with WorkProgress() as progress:
         comparison = compare(settings, progress)
-    sys.stdout.write(
-        as_table(render_comparison(comparison).mapped(localized), shutil.get_terminal_size((100, 24)).columns)
-    )
+    if as_json:
+        print_json(numbers(comparison))
+    else:
+        width = shutil.get_terminal_size((100, 24)).columns
+        sys.stdout.write(as_table(render_comparison(comparison).mapped(localized), width))
     sys.stdout.flush()
-    if json is not None:
-        write_atomically(json, as_json(comparison).encode())
     if picture is not None:
         draw_comparison(comparison, picture)
-    print_written(json, picture)
+    print_written(picture)

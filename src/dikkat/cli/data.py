@@ -1,7 +1,6 @@
 """`dikkat data`: work on text before anything is trained on it."""
 
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from functools import partial
@@ -9,10 +8,10 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from dikkat.cli.progress import WorkProgress
-from dikkat_runtime.cli.opening import COMPUTE, BeamOption, ComputeOptions, DeviceOption, print_engine
+from dikkat_runtime.cli.opening import COMPUTE, BeamOption, ComputeOptions, DeviceOption, JsonOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
-from dikkat_runtime.cli.streams import print_report, print_written, terminal
+from dikkat_runtime.cli.streams import print_json, print_report, print_written, terminal
 from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError, msg, plural
 from dikkat_runtime.files import probe_next_to, write_errors
@@ -137,8 +136,12 @@ def diversify(
     note = partial(print, file=sys.stderr)
     original = list(read_pairs(pairs, source_column, target_column, languages=languages, note=note))
     with WorkProgress() as progress:
-        on_progress = _Progress(progress, 2 * len(original))
-        diversified = diversify(there, back, original, batch_size=batch_size, on_progress=on_progress)
+
+        def watch(done: int) -> None:
+            if done == 1 or done % LINES_PER_UPDATE == 0:
+                progress(done - 1, 2 * len(original), msg("lines translated"))
+
+        diversified = diversify(there, back, original, batch_size=batch_size, on_progress=watch)
     rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in diversified.pairs)
     write_atomically(out, "".join(rows).encode())
     summary = msg(
@@ -173,6 +176,7 @@ def check(
     target_language: Annotated[
         str, Option(help="Target language, as tr; by default from tags or file names, or guessed.")
     ] = "",
+    as_json: JsonOption = False,
 ) -> None:
     """Check parallel text for fourteen kinds of faults, which are counted, shown with examples, and left out."""
     from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
@@ -189,30 +193,16 @@ def check(
     request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
     result = check_files(request, note=partial(print, file=sys.stderr))
     name = " ".join(pairs)
-    print_report(data_report(result))
+    if as_json:
+        counts = {fault.name.lower(): count for fault, count in result.counts.items()}
+        print_json({"pairs": result.pairs, "languages": result.languages, "faults": counts, "notes": result.notes})
+    else:
+        print_report(data_report(result))
     if out is not None:
         write_atomically(out, data_page(name, result).encode())
     if fix is not None:
         write_cleaned(request, result, fix)
     print_written(out, fix, None if fix is None else left_out_path(fix))
-
-
-class _Progress:
-    """Lines a second and the time that is left, on the way."""
-
-    def __init__(self, progress: WorkProgress, lines: int) -> None:
-        self._progress, self._lines, self._begun = progress, lines, time.monotonic()
-
-    def __call__(self, done: int) -> None:
-        if done % LINES_PER_UPDATE:
-            return
-        rate = done / max(1e-9, time.monotonic() - self._begun)
-        minutes, seconds = divmod(int((self._lines - done) / rate), 60)
-        self._progress(
-            done - 1,
-            self._lines,
-            msg("lines translated, {rate:,.0f} a second, {minutes}:{seconds:02} left", rate, minutes, seconds),
-        )
 
 
 _COMMANDS: dict[str, Callable[..., Any]] = {

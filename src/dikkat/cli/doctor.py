@@ -1,16 +1,18 @@
 """`dikkat doctor`: check a trained model claim by claim, with the measured violations."""
 
-import json
-import math
+import os
+import platform
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from dikkat.cli.progress import Announced
-from dikkat_runtime.cli.opening import print_engine
+from dikkat_runtime.cli.opening import JsonOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_report
+from dikkat_runtime.cli.streams import print_json, print_report
 from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import localized, translated
+from dikkat_runtime.native.cpu import levels, usable_processors
 
 if TYPE_CHECKING:
     from dikkat.explain.doctor import Proof
@@ -25,13 +27,17 @@ OUTCOME_SYMBOLS = {"pass": msg("✓ pass"), "fail": msg("✗ FAIL"), "follows": 
 
 def doctor(
     path: Annotated[
-        Path,
-        Argument("DIR|CHECKPOINT", help="Run directory, or one folder of its checkpoints."),
-    ],
+        Path | None,
+        Argument(
+            "DIR|CHECKPOINT",
+            help="Run directory, or one folder of its checkpoints; if absent, show what a report of a fault should say "
+            "of this computer.",
+        ),
+    ] = None,
     seed: Annotated[
         int, Option(min=0, max=2**32 - 1, help="Random seed of the sentences that the model is tried on.")
     ] = 1,
-    as_json: Annotated[bool, Option("--json", help="Machine-readable, on standard output.")] = False,
+    as_json: JsonOption = False,
     engine: Annotated[
         DoctorEngine, Option(help="What to prove: the model's own modules, or that native computes what they do.")
     ] = "torch",
@@ -40,31 +46,42 @@ def doctor(
 
     A proof that is violated only because another one fails is marked "follows": correct the other first.
     """
+    if path is None:
+        facts = environment()
+        print_json(facts) if as_json else print_report(f"{name:16}{fact}" for name, fact in facts.items())
+        return 0
     with Announced(msg("{path}: trying its model on made-up sentences", path)):
         from dikkat.tasks.inspection.doctor import examine_path
 
         proofs, info = examine_path(path, seed, engine)
     print_engine(info)
-    print_report([_as_json(path, seed, proofs)] if as_json else _as_table(proofs))
-    return 0 if all(proof.passed for proof in proofs) else EXIT_FAILED
-
-
-def _as_json(path: Path, seed: int, proofs: "list[Proof]") -> str:
-    """JSON has no NaN and no infinity: such a violation is null."""
-    rows = [
-        {
-            "name": proof.name,
-            "says": proof.says,
-            "outcome": proof.outcome,
-            "violation": proof.violation if math.isfinite(proof.violation) else None,
-            "limit": proof.limit,
-            "where": proof.where,
-            "because": proof.because,
-        }
-        for proof in proofs
-    ]
     passed = all(proof.passed for proof in proofs)
-    return json.dumps({"path": str(path), "seed": seed, "passed": passed, "proofs": rows}, indent=2, ensure_ascii=False)
+    if as_json:
+        print_json({"path": str(path), "seed": seed, "passed": passed, "proofs": proofs})
+    else:
+        print_report(_as_table(proofs))
+    return 0 if passed else EXIT_FAILED
+
+
+def environment() -> dict[str, str]:
+    """Return what a report of a fault should say of this computer, which names no user and no folder."""
+    import torch
+
+    from dikkat.kernels.library import library, why_absent
+    from dikkat.kernels.processor import processor_name
+
+    packages = {name: version(name) for name in ("dikkat", "dikkat-runtime", "numpy", "tokenizers", "torch")}
+    variables = sorted(name for name in os.environ if name.startswith(("DIKKAT_", "OMP_NUM_", "CUDA_")))
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / (1 << 30)
+    return packages | {
+        "Python": f"{platform.python_version()} ({platform.python_implementation()})",
+        "system": platform.platform(),
+        "processor": f"{processor_name()}, {usable_processors()} usable, levels {', '.join(levels()) or 'none'}",
+        "memory": f"{memory:.1f} GiB",
+        "kernels": why_absent() if library() is None else "native",
+        "GPU": torch.cuda.get_device_name(0) if torch.cuda.is_available() else "none",
+        "variables": ", ".join(f"{name}={os.environ[name]}" for name in variables) or "none",
+    }
 
 
 def _as_table(proofs: "list[Proof]") -> list[str]:

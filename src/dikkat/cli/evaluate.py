@@ -1,6 +1,7 @@
 """`dikkat evaluate`: scores next to baselines, those of translations with their signatures."""
 
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -11,11 +12,12 @@ from dikkat_runtime.cli.opening import (
     COMPUTE,
     BeamOption,
     ComputeOptions,
+    JsonOption,
     LengthPenaltyOption,
     print_engine,
 )
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_note, print_report, print_written
+from dikkat_runtime.cli.streams import print_json, print_note, print_report, print_written
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import language
@@ -23,6 +25,15 @@ from dikkat_runtime.localization import language
 BEAM = BeamOptions()
 
 Columns = tuple[str | None, str | None]
+_TEXTS = ("sources", "translations", "references", "scoring", "texts", "answers")
+"""What --json does not hold of an evaluation: its texts, and how they were read."""
+
+
+def _print(evaluation: object, as_json: bool, lines: Iterable[str]) -> None:
+    if as_json:
+        print_json(evaluation, without=_TEXTS)
+    else:
+        print_report(lines)
 
 
 def evaluate(
@@ -44,6 +55,7 @@ def evaluate(
     ] = None,
     label_column: Annotated[str | None, Option(help="Column of the label: number from 1, or name.")] = None,
     text_column: Annotated[str | None, Option(help="Column of the text: number from 1, or name.")] = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Score a translator, a classifier or a language model on held-out or named data.
 
@@ -54,13 +66,13 @@ def evaluate(
 
     task = RunDirectory.open(run).read_config().get("task")
     if task == "classifier":
-        return _classifier(run, data or [], (label_column, text_column), samples, picture, how)
+        return _classifier(run, data or [], (label_column, text_column), samples, picture, how, as_json)
     if picture is not None:
         raise UsageError("--picture draws the confusion matrix of a classifier, which this run is not")
     if task == "lm":
-        return _language_model(run, data or [], stride, how)
+        return _language_model(run, data or [], stride, how, as_json)
     options = BeamOptions(beam_size=beam, length_penalty=length_penalty)
-    return _translator(run, data or [], (source_column, target_column), samples, options, how)
+    return _translator(run, data or [], (source_column, target_column), samples, options, how, as_json)
 
 
 def _translator(
@@ -70,6 +82,7 @@ def _translator(
     samples: int,
     options: DecodingOptions,
     how: ComputeOptions,
+    as_json: bool,
 ) -> None:
     with _announced(run, data, msg("translating")):
         from dikkat.tasks.translation.evaluate import evaluate_translator
@@ -77,22 +90,22 @@ def _translator(
         evaluation = evaluate_translator(
             run, data, options, columns, how.precision, how.device, engine=how.engine, on_engine=print_engine
         )
-    print_report([*evaluation.lines(language()), *evaluation.samples(samples)])
+    _print(evaluation, as_json, [*evaluation.lines(language()), *evaluation.samples(samples)])
 
 
-def _language_model(run: Path, data: list[str], stride: int | None, how: ComputeOptions) -> None:
+def _language_model(run: Path, data: list[str], stride: int | None, how: ComputeOptions, as_json: bool) -> None:
     with _announced(run, data, msg("reading")):
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
         evaluation = evaluate_language_model(run, data, stride, **asdict(how), on_engine=print_engine)
-    print_report(evaluation.lines())
+    _print(evaluation, as_json, evaluation.lines())
     if evaluation.unknown:
         shown = ", ".join(map(repr, evaluation.unknown[:10]))
         print_note("not in the vocabulary, and read as <unk>: {tokens}", shown)
 
 
 def _classifier(
-    run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: ComputeOptions
+    run: Path, data: list[str], columns: Columns, samples: int, picture: Path | None, how: ComputeOptions, as_json: bool
 ) -> None:
     from dikkat.explain.pictures import check_format
 
@@ -105,7 +118,7 @@ def _classifier(
         evaluation = evaluate_classifier(run, data, columns, note, **asdict(how), on_engine=print_engine)
         if picture is not None:
             evaluation.draw(picture)
-    print_report([*evaluation.lines(), *evaluation.mistakes(samples)])
+    _print(evaluation, as_json, [*evaluation.lines(), *evaluation.mistakes(samples)])
     print_written(picture)
 
 

@@ -8,8 +8,9 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_report
 from dikkat_runtime.errors import UsageError, msg
@@ -30,10 +31,10 @@ def explain(
     beta: Annotated[float | None, Option(help="Multiplies the scores of typed words; 1 if absent.")] = None,
     scaled: Annotated[bool, Option("--scaled", help="The same as --beta 1/sqrt(width).")] = False,
     run: Annotated[Path | None, Option(help="Run directory of a trained translator, to explain a cell of it.")] = None,
-    stack: Annotated[str | None, Option(help="With --run: encoder or decoder.")] = None,
+    stack: Annotated[Literal["encoder", "decoder"] | None, Option(help="With --run: encoder or decoder.")] = None,
     layer: Annotated[int | None, Option(help="With --run: from 1, the lowest.")] = None,
     head: Annotated[int | None, Option(help="With --run: from 1.")] = None,
-    kind: Annotated[str | None, Option(help="With --run: self or cross.")] = None,
+    kind: Annotated[Literal["self", "cross"] | None, Option(help="With --run: self or cross.")] = None,
     target: Annotated[str | None, Option(help="With --run: a translation instead of the model's own.")] = None,
     number: Annotated[
         int | None,
@@ -43,27 +44,25 @@ def explain(
         bool, Option("--words", help="With --run: also the weights by word, those of its tokens added.")
     ] = False,
     full: Annotated[bool, Option("--full", help="Write out every number of wide vectors.")] = False,
-    format: Annotated[str, Option(help="table, markdown or json.")] = "table",
+    format: Annotated[Literal["table", "markdown"], Option(help="table or markdown.")] = "table",
+    as_json: JsonOption = False,
 ) -> None:
     """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
 
     Built in are the vectors of "Hello shiny sun!" and "Your journey starts with one step".
     """
-
-    _require_known("format", format, ("table", "markdown", "json"))
-    _require_known("stack", stack, ("encoder", "decoder"))
-    _require_known("kind", kind, ("self", "cross"))
+    form = "json" if as_json else format
     cell_options = {"stack": stack, "layer": layer, "head": head, "kind": kind, "target": target}
     cell_options |= {"words": words or None, "number": number}
     word_options = {"vector": vector or None, "vectors": vectors, "beta": beta, "scaled": scaled or None}
     if run is None:
         _refuse(cell_options, msg("needs --run DIR: it chooses a cell of a trained model"))
         temperature = _inverse_temperature(beta, scaled)
-        _print(*_explain_words(sentence, query, vector or [], vectors, temperature, full), format)
+        _print(*_explain_words(sentence, query, vector or [], vectors, temperature, full), form)
     else:
         _refuse(word_options, msg("is for typed words, not for --run: a trained model has its own"))
         cell = (stack, 1 if layer is None else layer, 1 if head is None else head, kind)
-        _print(*_explain_model(run, sentence, query or "1", cell, target, number, full, words), format)
+        _print(*_explain_model(run, sentence, query or "1", cell, target, number, full, words), form)
 
 
 def _explain_words(
@@ -126,11 +125,6 @@ def _inverse_temperature(beta: float | None, scaled: bool) -> float | None:
     if beta is not None and not math.isfinite(beta):
         raise UsageError("--beta must be a finite number, not {beta}", beta)
     return None if scaled else 1.0 if beta is None else beta
-
-
-def _require_known(option: str, value: str | None, known: tuple[str, ...]) -> None:
-    if value is not None and value not in known:
-        raise UsageError('there is no {option} "{name}"; choose from {known}', option, value, ", ".join(known))
 
 
 def _refuse(options: Mapping[str, object], reason: str) -> None:

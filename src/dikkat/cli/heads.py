@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat.cli.progress import Announced, WorkProgress, print_torch_engine
+from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_report
+from dikkat_runtime.cli.streams import print_json, print_report
 from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import localized
 
@@ -64,7 +63,7 @@ def heads(
     prune: Annotated[
         int, Option(min=0, help="Also switch the N least useful heads off together, and measure the cost.")
     ] = 0,
-    as_json: Annotated[bool, Option("--json", help="Machine-readable, on standard output.")] = False,
+    as_json: JsonOption = False,
 ) -> None:
     """Show what every attention head does, and what is lost without it.
 
@@ -80,12 +79,15 @@ def heads(
     print_torch_engine()
     if report.note:
         print(localized(report.note), file=sys.stderr)
-    print_report([_as_json(path, report)] if as_json else _as_text(path, report, gold))
+    if as_json:
+        print_json(_numbers(path, report))
+    else:
+        print_report(_as_text(path, report, gold))
 
 
-def _as_json(path: Path, report: HeadsReport) -> str:
-    """JSON has no NaN: a correlation that is not defined is null. Layers and heads count from 1, as everywhere."""
-    content = {
+def _numbers(path: Path, report: HeadsReport) -> dict[str, Any]:
+    """Layers and heads count from 1, as everywhere."""
+    return {
         "path": str(path),
         "sentences": report.sentences,
         "whole": _measured(report.whole, report.kind),
@@ -97,7 +99,6 @@ def _as_json(path: Path, report: HeadsReport) -> str:
             for finding in report.pruned
         ],
     }
-    return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False)
 
 
 def _measured(value: Quality | Cost, kind: str, ending: str = "") -> dict[str, float]:
@@ -107,15 +108,11 @@ def _measured(value: Quality | Cost, kind: str, ending: str = "") -> dict[str, f
 
 
 def _entry(finding: HeadFinding, kind: str) -> dict[str, Any]:
-    agreement = None if finding.agreement is None else asdict(finding.agreement)
-    if agreement is not None:
-        for name in ("occlusion_correlation", "gradient_correlation"):
-            agreement[name] = None if math.isnan(agreement[name]) else agreement[name]
     return {
         **_head_keys(finding.head),
         **asdict(finding.stats),
         **_measured(finding.cost, kind, "_lost"),
-        "agreement": agreement,
+        "agreement": finding.agreement,
     }
 
 

@@ -38,6 +38,8 @@ PLAIN_EVERY = 15.0
 """Seconds between two lines about training where there is no terminal."""
 WORK_EVERY = 5.0
 """Seconds between two lines about shorter work."""
+_PIECES_TO_ESTIMATE = 3
+"""Parts of shorter work after which the time that is left is told."""
 ANNOUNCED_AFTER = 5.0
 """Seconds of silence that need no message where there is no terminal."""
 
@@ -142,6 +144,7 @@ class WorkProgress:
         self._task = self._bar.add_task("", total=None)
         self._is_terminal = console.is_terminal
         self._last_line = -WORK_EVERY
+        self._begun = 0.0
 
     def __enter__(self) -> WorkProgress:
         # elsewhere the bar would still write an empty line when it ends
@@ -156,10 +159,15 @@ class WorkProgress:
             self._bar.stop()
 
     def __call__(self, done: int, pieces: int, what: str) -> None:
+        now = time.monotonic()
+        self._begun = now if done == 0 else self._begun
+        if done >= _PIECES_TO_ESTIMATE:
+            left = _clock((now - self._begun) / done * (pieces - done))
+            what = msg("{what}, {time} left", what, left)
         if self._is_terminal:
             self._bar.update(self._task, completed=done, total=pieces, description=localized(what), refresh=True)
-        elif time.monotonic() - self._last_line >= WORK_EVERY:
-            self._last_line = time.monotonic()
+        elif now - self._last_line >= WORK_EVERY:
+            self._last_line = now
             print(msg("{done}/{pieces}  {what}", done + 1, pieces, what), file=sys.stderr, flush=True)
 
 

@@ -112,7 +112,7 @@ class DataConfig(Section):
     typing_errors: float = Field(0.1, ge=0.0, le=1.0)
     """Share of the pairs that are trained on once more with typing errors in the source."""
     no_final_mark: float = Field(0.03, ge=0.0, le=1.0)
-    """Share of the pairs that are trained on once more without the full stop of both sides."""
+    """Share of the pairs that are trained on once more with no full stop, or an exclamation mark, on both sides."""
 
 
 class DecodingConfig(Section):

@@ -7,24 +7,33 @@ right are typing errors and marks that are left out.
 import random
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import cycle
 
 from dikkat.data.pairs import Pair
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _FINAL_MARK = re.compile(r"\s?[.。]$")
+_EXCLAMATION = {".": "!", "。": "！"}
 MISTYPED = 1 / 6
 """Share of the words of four letters and more in which a copy has an error; one at least has one."""
 
 
-def augmented(pairs: Iterable[Pair], *, typing_errors: float, no_final_mark: float, seed: int) -> Iterator[Pair]:
-    """Yield copies of a share of `pairs` with typing errors in the source, and of a share without their final marks.
+def augmented(
+    pairs: Iterable[Pair], *, typing_errors: float, no_final_mark: float, seed: int, target_language: str = ""
+) -> Iterator[Pair]:
+    """Yield copies of a share of `pairs` with typing errors in the source, and of a share without their full stops.
 
-    A pair without anything to change is left out. Equal arguments give equal copies.
+    Every second one of these ends with an exclamation mark instead. A pair without anything to change is left out.
+    Equal arguments give equal copies.
     """
-    chance = random.Random(seed)
+    chance, exclaims = random.Random(seed), cycle((False, True))
+    space = "\u00a0" if target_language.startswith("fr") else ""
     for pair in pairs:
         is_mistyped, is_cut = chance.random() < typing_errors, chance.random() < no_final_mark
-        copies = (_mistyped(pair, chance) if is_mistyped else None, _without_mark(pair) if is_cut else None)
+        copies = (
+            _mistyped(pair, chance) if is_mistyped else None,
+            _without_stop(pair, next(exclaims), space) if is_cut else None,
+        )
         yield from filter(None, copies)
 
 
@@ -55,8 +64,10 @@ def _with_error(word: str, words: Sequence[re.Match[str]], chance: random.Random
     return dropped if typed == word else typed
 
 
-def _without_mark(pair: Pair) -> Pair | None:
+def _without_stop(pair: Pair, exclaims: bool, space: str) -> Pair | None:
+    stops = [_FINAL_MARK.search(text) for text in (pair.source, pair.target)]
     source, target = (_FINAL_MARK.sub("", text) for text in (pair.source, pair.target))
-    if source == pair.source or target == pair.target or not source or not target:
+    if not all(stops) or not source or not target:
         return None
-    return Pair(source, target, pair.line)
+    marks = [_EXCLAMATION[stop[0][-1]] if exclaims and stop else "" for stop in stops]
+    return Pair(source + marks[0], target + (space if exclaims else "") + marks[1], pair.line)

@@ -91,11 +91,10 @@ def _padded(corpus: Corpus, indices: IntArray, side: Side) -> IntArray:
 
 
 class BatchPlan:
-    """Decide which pairs are in which batch: a pure function of lengths, limit, seed, epoch and world size.
+    """Decide which pairs are in which batch: a pure function of lengths, limit, seed and epoch.
 
     In a batch, pairs times the longest sequence (`<eos>` or `<bos>` included) stays within `tokens_per_batch` on
-    either side; a single longer pair is a batch of its own. With several ranks, rank r has the batches r, r + W,
-    r + 2W, … of each epoch; up to W - 1 batches come twice so that all ranks have equally many.
+    either side; a single longer pair is a batch of its own.
     """
 
     def __init__(
@@ -104,8 +103,6 @@ class BatchPlan:
         target_lengths: Lengths,
         tokens_per_batch: int,
         seed: int,
-        world_size: int = 1,
-        rank: int = 0,
         directory: Path | None = None,
         *,
         add_source_eos: bool = True,
@@ -115,7 +112,7 @@ class BatchPlan:
             raise UsageError("there is no pair to make batches of")
         self._lengths = source_lengths, target_lengths
         self._marks = int(add_source_eos), 1
-        self._seed, self._world_size, self._rank, self._directory = seed, world_size, rank, directory
+        self._seed, self._directory = seed, directory
         counts = self._count_longer()
         self._span = len(counts)
         self._cuts = _cuts(counts, tokens_per_batch)
@@ -124,11 +121,11 @@ class BatchPlan:
 
     @property
     def batches_per_epoch(self) -> int:
-        """Return the batches of one rank in any epoch."""
-        return -(-(len(self._cuts) - 1) // self._world_size)
+        """Return the number of batches in any epoch."""
+        return len(self._cuts) - 1
 
     def epoch(self, number: int) -> Iterator[IntArray]:
-        """Yield the batches of this rank in epoch `number`, each the indices `(B,)` of its pairs."""
+        """Yield the batches of epoch `number`, each the indices `(B,)` of its pairs."""
         return (self._batch(number, within) for within in range(self.batches_per_epoch))
 
     def at(self, position: int) -> tuple[int, IntArray]:
@@ -174,7 +171,7 @@ class BatchPlan:
                 del self._orders[older]
             self._orders[epoch] = self._plan(epoch)
         order, shuffled = self._orders[epoch]
-        number = int(shuffled[(self._rank + within * self._world_size) % len(shuffled)])
+        number = int(shuffled[within])
         return order.read(int(self._cuts[number]), int(self._cuts[number + 1]))
 
     def _plan(self, epoch: int) -> tuple[DiskArray, IntArray]:

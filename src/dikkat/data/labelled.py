@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from dikkat.data.cleaning import CleaningReport, normalise
 from dikkat.data.disk_arrays import BLOCK, Records, sorted_records
-from dikkat.data.json_lines import object_entries, text_of
 from dikkat.data.pairs import Pair
-from dikkat.data.readers import read_pairs, table_kind
+from dikkat.data.readers import object_entries, read_pairs, table_kind, text_of
 from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
 from dikkat_runtime.errors import DataError, UsageError, msg, nearest, plural
 from dikkat_runtime.rows.dialect import read_table

@@ -114,20 +114,19 @@ def prior_scales(features: Any, wanted: Floats) -> NDArray[np.float32]:
 
 
 def fit_linear(
-    features: Any, wanted: Floats, strength: float, *, is_exclusive: bool, weights: Floats | None = None
+    features: Any, wanted: Floats, strength: float, *, is_exclusive: bool
 ) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
     """Return weights (F, K) and bias (K,) that minimize the loss and the sum of squares over twice the `strength`.
 
     `wanted` (N, K) is 1 where a text has the output. The loss of a text is the cross-entropy over all outputs where
-    `is_exclusive` and there are several, else the sum of binary ones; `weights` (N,) multiply it.
+    `is_exclusive` and there are several, else the sum of binary ones.
     """
     # whoever only classifies does not wait for them
     from scipy.optimize import minimize
     from threadpoolctl import threadpool_limits
 
-    count, (size, outputs) = len(wanted), (features.shape[1], wanted.shape[1])
+    size, outputs = features.shape[1], wanted.shape[1]
     scales, transposed = prior_scales(features, wanted), features.T.tocsr()
-    of_text = np.ones((count, 1)) if weights is None else np.asarray(weights, np.float64).reshape(-1, 1)
     is_softmax = is_exclusive and outputs > 1
 
     def loss_and_gradient(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
@@ -140,9 +139,8 @@ def fit_linear(
             losses = losses - (logits * wanted).sum(axis=1, keepdims=True)
         else:
             losses = np.logaddexp(0.0, logits) - logits * wanted
-        residual = residual * of_text
         gradient = np.asarray(transposed @ residual.astype(np.float32), np.float64) * scales + scaled / strength
-        loss = float((losses * of_text).sum() + 0.5 * (scaled * scaled).sum() / strength)
+        loss = float(losses.sum() + 0.5 * (scaled * scaled).sum() / strength)
         return loss, np.concatenate((gradient.reshape(-1), residual.sum(axis=0)))
 
     start = np.zeros(size * outputs + outputs)

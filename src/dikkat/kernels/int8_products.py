@@ -1,6 +1,6 @@
 """Products in eight bits: weights packed as the native kernels read them, and products with such weights.
 
-Every function of tensors has a twin in `int8_reference`, which gives the same by PyTorch.
+Every product has a twin of the name `…_reference`, which gives the same by PyTorch.
 """
 
 import ctypes
@@ -9,10 +9,16 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
-from dikkat.kernels import int8_reference as reference
 from dikkat.kernels.calls import address, check_status, dense_rows, is_float32, native_library, runs_native
-from dikkat.kernels.int8_reference import LANES, PANEL, QUAD
+
+PANEL, QUAD, LANES = 64, 4, 16
+"""Outputs of a panel, inputs side by side in it, and entries that rows are padded to, as in byte_parts.h."""
+SHIFT = 128
+MAX_VALUE = 127
+BLOCK_ROWS = 256
+"""Rows that share the scale of a column, at most, as in byte_gradient.c."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -58,7 +64,7 @@ def pack(weight: Tensor, *, columns: bool = False) -> PackedWeights:
     """Pack a float32 or bfloat16 weight (outputs, inputs), or with `columns` (inputs, outputs)."""
     weight = weight.detach()
     if not runs_native(weight):
-        return PackedWeights(*reference.pack(weight.T if columns else weight))
+        return PackedWeights(*pack_reference(weight.T if columns else weight))
     packed, _keepalive, packing = _packing(weight, columns)
     check_status(native_library().pack_bytes(ctypes.byref(packing), torch.get_num_threads()))
     return packed
@@ -71,7 +77,7 @@ def packed_product(x: Tensor, packed: PackedWeights, out: Tensor) -> Tensor:
     company. Raises `ValueError` for sizes that do not belong together.
     """
     if not runs_native(x, out):
-        return out.copy_(reference.packed_product(x, packed.weight, packed.scale, out.shape[1], None))
+        return out.copy_(packed_product_reference(x, packed.weight, packed.scale, out.shape[1], None))
     panels, quads = -(-out.shape[1] // PANEL), -(-x.shape[1] // LANES) * (LANES // QUAD)
     if packed.weight.shape[:2] != (panels, quads) or len(x) != len(out) or not out.is_contiguous():
         raise ValueError(
@@ -99,7 +105,7 @@ def product(
     weight = weight.detach()
     if not runs_native(x, weight, *(tensor for tensor in (bias, relu_output) if tensor is not None)):
         packed = pack(weight, columns=columns)
-        output = reference.packed_product(x, packed.weight, packed.scale, weight.shape[columns], bias)
+        output = packed_product_reference(x, packed.weight, packed.scale, weight.shape[columns], bias)
         output = output.relu() if relu else output
         return output if relu_output is None else torch.ops.aten.threshold_backward(output, relu_output, 0.0)
     relu_output = None if relu_output is None else relu_output.contiguous()
@@ -130,7 +136,7 @@ def gradients(
     if not runs_native(gradient, x, grad_weight, *(tensor for tensor in (weight, relu_output) if tensor is not None)):
         grad_x = None if weight is None else product(gradient, weight, columns=True, relu_output=relu_output)
         sums = None if grad_bias is None else grad_bias.copy_(gradient.sum(0, dtype=torch.float32))
-        return grad_x, grad_weight.copy_(reference.weight_gradient(gradient, x)), sums
+        return grad_x, grad_weight.copy_(weight_gradient_reference(gradient, x)), sums
     gradient, x = dense_rows(gradient), dense_rows(x)
     relu_output = None if relu_output is None else relu_output.contiguous()
     grad_x, packing, _keepalive = None, _Packing(), None
@@ -181,3 +187,53 @@ def _multiply(x: Tensor, packing: _Packing, epilogue: _Epilogue, out: Tensor) ->
         )
     )
     return out
+
+
+# The PyTorch twins.
+
+
+def pack_reference(weight: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Compute the fields of `PackedWeights` from a weight (outputs, inputs)."""
+    outputs, inputs = weight.shape
+    weight = F.pad(weight.float(), (0, -inputs % LANES, 0, -outputs % PANEL))
+    integers, scale = _rounded(weight)
+    integers = integers.nan_to_num(0.0).to(torch.int8)
+    # (outputs, inputs) -> (panels, 64, quads, 4) -> (panels, quads, 64, 4)
+    panels = integers.reshape(-1, PANEL, integers.shape[1] // QUAD, QUAD).transpose(1, 2).contiguous()
+    return panels, scale[:, 0], SHIFT * integers.sum(dim=1, dtype=torch.int32)
+
+
+def packed_product_reference(x: Tensor, weight: Tensor, scale: Tensor, outputs: int, bias: Tensor | None) -> Tensor:
+    """Multiply (rows, inputs) by packed weights and add `bias`; PyTorch's product of bytes is exact in 32 bits."""
+    # (panels, quads, 64, 4) -> (outputs, inputs)
+    rows, scale = weight.transpose(1, 2).flatten(2).flatten(0, 1)[:outputs, : x.shape[1]], scale[:outputs]
+    integers, row_scale = _rounded(x.float())
+    output = torch._int_mm(integers.to(torch.int8), rows.T).float().mul_(row_scale)
+    return (output.mul_(scale) if bias is None else torch.addcmul(bias, output, scale)).to(x.dtype)
+
+
+def weight_gradient_reference(gradient: Tensor, x: Tensor) -> Tensor:
+    """Multiply (rows, outputs)^T by (rows, inputs), columns rounded in blocks of rows."""
+    total = torch.zeros(gradient.shape[1], x.shape[1], device=x.device)
+    size = rows_of_block(x.shape[0])
+    for start in range(0, x.shape[0], size):
+        block = slice(start, start + size)
+        (a, a_scale), (b, b_scale) = _rounded(gradient[block].float().T), _rounded(x[block].float().T)
+        total += torch._int_mm(a.to(torch.int8), b.T.to(torch.int8)).float() * (a_scale * b_scale.T)
+    return total.to(x.dtype)
+
+
+def rows_of_block(rows: int) -> int:
+    """Return the rows of a block: as equal as fours allow, with an even number of blocks for two threads."""
+    blocks = 1 if rows <= BLOCK_ROWS else 2 * -(-rows // (2 * BLOCK_ROWS))
+    return max(QUAD, -(-rows // (blocks * QUAD)) * QUAD)
+
+
+def _rounded(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Round float32 rows (N, M); returns integers and scales (N, 1), NaN where an entry is not finite."""
+    scale = rows.abs().amax(dim=1, keepdim=True).div_(MAX_VALUE)
+    # infinity times zero is not a number either
+    scale.add_(scale, alpha=0.0)
+    # zero of what is too small to be divided by
+    share = F.threshold(scale, torch.finfo(torch.float32).tiny, torch.inf).reciprocal_()
+    return (rows * share).round_(), scale

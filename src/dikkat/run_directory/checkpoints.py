@@ -345,10 +345,8 @@ def _open(step: int, folder: Path) -> Checkpoint:
     return Checkpoint(step, folder, _read_state(folder / "state.json"))
 
 
-def _sizes(manifest: Mapping[str, Any], names: Collection[str]) -> dict[str, int | None]:
-    """Return the bytes of each file, or None where the manifest is of an older dikkat, which noted none."""
-    if set(manifest) == {"step", "sha256"}:
-        return dict.fromkeys(names)
+def _sizes(manifest: Mapping[str, Any], names: Collection[str]) -> dict[str, int]:
+    """Return the bytes of each file."""
     sizes = dict(manifest["bytes"])
     if set(sizes) != set(names) or not all(type(size) is int for size in sizes.values()):
         raise ValueError("it does not tell the size of each file")
@@ -365,11 +363,11 @@ def _resource_error_cause(error: BaseException) -> BaseException | None:
     return None
 
 
-def _verify(path: Path, expected: object, expected_size: int | None) -> None:
+def _verify(path: Path, expected: object, expected_size: int) -> None:
     """Compare the size first, which needs no reading: a disk may have made a file of any length."""
     try:
         size = check_file(path)
-        if size is not None and expected_size is not None and size != expected_size:
+        if size is not None and size != expected_size:
             raise DataError(
                 "{path}: damaged: has {size:,} bytes, but {expected:,} were written", path, size, expected_size
             )

@@ -22,7 +22,7 @@ from dikkat.run_directory.checkpoints import (
     require_writable,
     save_checkpoint,
 )
-from dikkat.run_directory.tensor_files import encode_tensors, read_metadata, read_tensors
+from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 from dikkat_runtime.errors import MissingInputError, msg
 from dikkat_runtime.files import (
     append_line,
@@ -356,10 +356,6 @@ class RunDirectory(RunPaths):
         """Return the weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
         require_weights(self.weights)
         return read_tensors(self.weights)
-
-    def weights_metadata(self) -> dict[str, str]:
-        """Return the metadata that was saved with the weights. Raises `MissingInputError` or `DataError`."""
-        return read_metadata(self.weights)
 
     def save_checkpoint(
         self,

@@ -5,8 +5,7 @@ first asked for, so that a command loads only its own kind.
 The commands of a kind stand in `dikkat.cli`, in the module of their name; that of `dikkat train KIND` in `train_KIND`.
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,8 +32,6 @@ class Kind:
     """From a `RunDirectory`, its rows of metrics and a language to the report as HTML."""
     is_trained: bool = True
     """Whether `dikkat train` makes such a model; others are imported."""
-    commands: Mapping[str, str] = field(default_factory=dict)
-    """Further commands for models of this kind, and what each does."""
 
 
 KINDS = {

@@ -23,6 +23,7 @@ ENGINE = (
     "labels.js",
     "normalizing.js",
     "symbols.js",
+    "placeholders.js",
     "recasing.js",
     "sentences.js",
     "segments.js",

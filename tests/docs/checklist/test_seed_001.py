@@ -79,7 +79,7 @@ TYPED = ("Kedi uyudu!", "--vector", "0.2 -0.4", "--vector", "1.5 0.5", "--query"
 @pytest.mark.seed("B2")
 def test_words_and_vectors_are_typed_on_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     """A sentence with a small vector for each word, as "Hello shiny sun!" has them; `explain` takes the user's own."""
-    assert run(["explain", *TYPED, "--format", "json"]) == 0
+    assert run(["explain", *TYPED, "--json"]) == 0
     messages = json.loads(capsys.readouterr().out)
     assert messages["keys"] == ["Kedi", "uyudu"]
     assert messages["query"] == {"number": 2, "token": "uyudu", "vector": [1.5, 0.5]}

@@ -67,11 +67,11 @@ def test_auto_returns_the_language_of_each_text(server: Served) -> None:
     assert server.post("/detect", q="Le petit chat dort dans la maison.")[0]["language"] == "fr"
 
 
-def test_lines_and_white_space_stay_and_sentences_are_translated_one_by_one(server: Served) -> None:
+def test_lines_and_white_space_stay_and_each_line_is_read_whole(server: Served) -> None:
     text = f"  {FIRST} {SECOND}\n\n\t{FIRST}\r\n"
-    one, two = translated(server, FIRST)[0], translated(server, SECOND)[0]
+    both, one = translated(server, f"{FIRST} {SECOND}")[0], translated(server, FIRST)[0]
     answer = server.post("/translate", q=text, source="en", target="fr")
-    assert answer["translatedText"] == f"  {one} {two}\n\n\t{one}\r\n"
+    assert answer["translatedText"] == f"  {both}\n\n\t{one}\r\n"
 
 
 def test_tags_of_html_stay_byte_for_byte(server: Served) -> None:

@@ -14,6 +14,7 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import compare as compare_command
+from dikkat.cli.progress import WorkProgress
 from dikkat.lessons.comparison.layers import ComparisonSettings
 from dikkat_runtime.cli.main import run
 
@@ -33,25 +34,37 @@ def test_tables_json_and_picture(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    numbers, drawn = tmp_path / "compare.json", tmp_path / "compare.svg"
-    numbers.write_text("old")
-    assert run(["compare", *TINY, "--cell", "rnn", "--json", str(numbers), "--picture", str(drawn)]) == 0
+    drawn = tmp_path / "compare.svg"
+    assert run(["compare", *TINY, "--cell", "rnn", "--picture", str(drawn)]) == 0
     captured = capsys.readouterr()
     headings = [line for line in captured.out.split("\n") if re.match(r"\d\. ", line)]
     assert [heading[0] for heading in headings] == list("1234567")
     assert "2 n² d + 4 n d²" in captured.out
     assert "join x1 and x5" in captured.out
-    content = json.loads(numbers.read_text(encoding="utf-8"))
-    assert content["settings"] == {
-        "lengths": [16, 32], "widths": [8, 16], "copy_lengths": [3, 5], "kernel": 3, "layers": 2, "cell": "rnn",
-        "updates": 2, "seed": 0,
-    }  # fmt: skip
-    assert content["formulas"]["recurrence"]["without_projections"] == "n d²"
     assert drawn.read_text(encoding="utf-8").startswith("<?xml")
     notes = captured.err.split("\n")
     assert re.fullmatch(r"1/\d+  measuring convolution, n = 16, d = 8", notes[0])
-    assert notes[-3:] == [f"wrote {numbers}", f"wrote {drawn}", ""]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["compare.json", "compare.svg"]
+    assert notes[-2:] == [f"wrote {drawn}", ""]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["compare.svg"]
+    assert run(["compare", *TINY, "--cell", "rnn", "--json"]) == 0
+    content = json.loads(capsys.readouterr().out)
+    assert content["settings"].items() >= {
+        "lengths": [16, 32], "widths": [8, 16], "copy_lengths": [3, 5], "kernel": 3, "layers": 2, "cell": "rnn",
+        "updates": 2, "seed": 0,
+    }.items()  # fmt: skip
+    assert content["formulas"]["recurrence"]["without_projections"] == "n d²"
+
+
+def test_the_time_that_is_left_is_told_from_the_parts_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = iter([100.0, 110.0, 120.0, 130.0])
+    progress = WorkProgress()
+    monkeypatch.setattr("dikkat.cli.progress.time.monotonic", lambda: next(now))
+    for done in range(4):
+        progress(done, 10, "measuring")
+    # three parts took 30 seconds, so the seven that are left take 70
+    assert capsys.readouterr().err.splitlines()[-2:] == ["3/10  measuring", "4/10  measuring, 1:10 left"]
 
 
 def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,11 +93,8 @@ def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch
         (2, ["--updates", "0"], "updates must be from 1 to 1,000,000, not 0"),
         (2, ["--seed", "-1"], "seed must be from 0 to 4,294,967,295, not -1"),
         (2, ["--picture", "a.jpg"], "a.jpg: a picture is written as .png or .svg, not .jpg; rename it"),
-        (2, ["--json", "a.png", "--picture", "a.png"],
-            "a.png: --json and --picture name the same file; give two names"),
-        (73, ["--json", "/nowhere/a.json"],
-            "/nowhere/a.json: cannot be written: the folder /nowhere does not exist; create it first"),
-        (73, ["--json", "/"], "/: is a folder, not a file; choose another name"),
+        (73, ["--picture", "/nowhere/a.png"],
+            "/nowhere/a.png: cannot be written: the folder /nowhere does not exist; create it first"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(
@@ -98,7 +108,7 @@ def test_bad_input_is_one_line(
 )
 def test_a_signal_ends_it_and_leaves_nothing(tmp_path: Path, number: signal.Signals, code: int) -> None:
     environment = {**os.environ, "PYTHONPATH": PYTHON_PATH}
-    arguments = ["--json", str(tmp_path / "a.json"), "--picture", str(tmp_path / "a.png")]
+    arguments = ["--json", "--picture", str(tmp_path / "a.png")]
     with subprocess.Popen(
         [sys.executable, "-m", "dikkat", "compare", *arguments],
         stdout=subprocess.PIPE,

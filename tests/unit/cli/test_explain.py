@@ -30,7 +30,7 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> s
 
 
 def numbers(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, list[float]]:
-    loaded: dict[str, list[float]] = json.loads(explained(capsys, *arguments, "--format", "json"))
+    loaded: dict[str, list[float]] = json.loads(explained(capsys, *arguments, "--json"))
     return loaded
 
 
@@ -88,9 +88,12 @@ def test_turkish(capsys: pytest.CaptureFixture[str]) -> None:
             "--beta and --scaled both set the inverse temperature; leave one of them out"),
         (2, [HELLO, "--beta", "nan"], "--beta must be a finite number, not nan"),
         (2, [HELLO, "--language", "de"], 'there are no messages in "de"; choose from en, tr'),
-        (2, [HELLO, "--format", "html"], 'there is no format "html"; choose from table, markdown, json'),
-        (2, [HELLO, "--stack", "middle"], 'there is no stack "middle"; choose from encoder, decoder'),
-        (2, [HELLO, "--kind", "x"], 'there is no kind "x"; choose from self, cross'),
+        (2, [HELLO, "--format", "html"],
+            "Invalid value for '--format': 'html' is not one of 'table', 'markdown'. Try `dikkat explain --help`."),
+        (2, [HELLO, "--stack", "middle"],
+            "Invalid value for '--stack': 'middle' is not one of 'encoder', 'decoder'. Try `dikkat explain --help`."),
+        (2, [HELLO, "--kind", "x"],
+            "Invalid value for '--kind': 'x' is not one of 'self', 'cross'. Try `dikkat explain --help`."),
         (2, [HELLO, "--layer", "1"], "--layer needs --run DIR: it chooses a cell of a trained model"),
         (2, [HELLO, "--target", "x"], "--target needs --run DIR: it chooses a cell of a trained model"),
         (2, [HELLO, "--run", "x", "--scaled"],

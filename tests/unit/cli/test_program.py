@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,15 @@ def test_a_distribution_of_another_version_is_one_line(
     program.toolkits.cache_clear()
     assert run(["train"]) == 2
     assert "(cannot import name 'x' from 'dikkat_runtime'); install both of one version: pip" in said(capsys)
+
+
+def test_so_is_a_command_whose_module_needs_another_runtime(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delattr("dikkat_runtime.cli.opening.JsonOption")
+    monkeypatch.delitem(sys.modules, "dikkat_runtime.cli.classify", raising=False)
+    assert run(["classify", "r"]) == 2
+    assert "install both of one version: pip install dikkat==" in said(capsys)
 
 
 def test_what_a_command_does_is_how_its_help_begins() -> None:

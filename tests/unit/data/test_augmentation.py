@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from difflib import SequenceMatcher
 
+import pytest
+
 from dikkat.data.augmentation import augmented
 from dikkat.data.pairs import Pair
 
@@ -33,12 +35,20 @@ def test_a_share_of_the_pairs_comes_once_more_with_typing_errors_in_the_source()
     assert changed[0] == 0
 
 
-def test_a_share_loses_the_full_stop_on_both_sides() -> None:
+@pytest.mark.parametrize(("language", "mark"), [("", "!"), ("tr", "!"), ("fr", "\u00a0!")])
+def test_a_share_has_no_full_stop_or_an_exclamation_mark_on_both_sides(language: str, mark: str) -> None:
     pairs = [*PAIRS, *(Pair("Where is it?", "Où est-il ?", 1_000 + line) for line in range(200))]
-    copies = list(augmented(pairs, typing_errors=0.0, no_final_mark=0.25, seed=1))
+    copies = list(augmented(pairs, typing_errors=0.0, no_final_mark=0.25, seed=1, target_language=language))
     assert 30 < len(copies) < 70
-    assert all(copy.source == pairs[copy.line].source[:-1] for copy in copies)
-    assert all(copy.target == pairs[copy.line].target[:-1] for copy in copies)
+    for number, copy in enumerate(copies):
+        source, target = (text[:-1] for text in (pairs[copy.line].source, pairs[copy.line].target))
+        assert (copy.source, copy.target) == ((source + "!", target + mark) if number % 2 else (source, target))
+
+
+def test_a_full_stop_of_chinese_becomes_its_exclamation_mark() -> None:
+    pairs = [Pair("A dog.", "一只狗。", line) for line in range(2)]
+    copies = list(augmented(pairs, typing_errors=0.0, no_final_mark=1.0, seed=1))
+    assert [(copy.source, copy.target) for copy in copies] == [("A dog", "一只狗"), ("A dog!", "一只狗！")]
 
 
 def test_equal_seeds_give_equal_copies_and_a_share_of_none_gives_none() -> None:

@@ -94,19 +94,6 @@ def test_every_pair_once_and_within_the_limit(
         assert padded <= limit or len(batch) == 1
 
 
-@settings(max_examples=40)
-@given(LENGTHS, st.integers(1, 5), st.integers(0, 3))
-def test_ranks_share_an_epoch(lengths: list[tuple[int, int]], world_size: int, epoch: int) -> None:
-    source, target = np.array(lengths, np.int64).T
-    alone = [batch.tolist() for batch in BatchPlan(source, target, 100, 7).epoch(epoch)]
-    plans = [BatchPlan(source, target, 100, 7, world_size, rank) for rank in range(world_size)]
-    shares = [[batch.tolist() for batch in plan.epoch(epoch)] for plan in plans]
-    assert {len(share) for share in shares} == {-(-len(alone) // world_size)}
-    together = [shares[i % world_size][i // world_size] for i in range(world_size * len(shares[0]))]
-    assert together[: len(alone)] == alone
-    assert all(batch in alone for batch in together[len(alone) :])
-
-
 def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     source, target = random_lengths(500, 0)
 
@@ -123,14 +110,13 @@ def test_the_order_is_a_function_of_seed_and_epoch() -> None:
     assert {tuple(sorted(batch)) for batch in order(1, 0)} != {tuple(sorted(batch)) for batch in order(1, 1)}
 
 
-@pytest.mark.parametrize("world_size", [1, 3])
-def test_the_position_is_all_the_state(world_size: int) -> None:
+def test_the_position_is_all_the_state() -> None:
     source, target = random_lengths(300, 1)
-    plan = BatchPlan(source, target, 200, 5, world_size, world_size - 1)
+    plan = BatchPlan(source, target, 200, 5)
     stream = [(epoch, batch.tolist()) for epoch in range(3) for batch in plan.epoch(epoch)]
     assert len(stream) == 3 * plan.batches_per_epoch
     for position in (0, 1, plan.batches_per_epoch - 1, plan.batches_per_epoch, len(stream) - 1):
-        resumed = BatchPlan(source, target, 200, 5, world_size, world_size - 1)
+        resumed = BatchPlan(source, target, 200, 5)
         epoch, batch = resumed.at(position)
         assert (epoch, batch.tolist()) == stream[position]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import io
-import json
 import os
 import shutil
 import signal
@@ -131,18 +130,6 @@ def test_a_file_of_another_length_is_not_read(run: RunDirectory) -> None:
     checkpoint = latest(run)
     assert checkpoint.step == 400
     assert checkpoint.problems[0].startswith(f"{folder}/model.safetensors: damaged: has 549,755,813,888 bytes, but ")
-
-
-def test_a_manifest_of_an_older_dikkat_has_no_sizes(run: RunDirectory) -> None:
-    path = save(run, 800) / "manifest.json"
-    manifest = json.loads(path.read_text())
-    del manifest["bytes"]
-    path.write_text(json.dumps(manifest))
-    assert latest(run).step == 800
-    for sizes in ({}, dict.fromkeys(manifest["sha256"], "1")):
-        path.write_text(json.dumps({**manifest, "bytes": sizes}))
-        with pytest.raises(DataError, match="it does not tell the size of each file"):
-            run.latest_checkpoint()
 
 
 def test_a_copy_under_another_step_is_not_taken_for_it(run: RunDirectory) -> None:

@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 from dikkat_runtime.cli.opening import (
     ENGINE,
     EngineOptions,
+    JsonOption,
     open_model,
     print_engine,
     toolkit_module,
 )
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import InputLines, is_interactive, print_note
+from dikkat_runtime.cli.streams import InputLines, is_interactive, print_json, print_note
 from dikkat_runtime.errors import UsageError, msg, plural
 from dikkat_runtime.localization import localized, translated
 
@@ -44,6 +45,7 @@ def classify(
     ] = 0.0,
     batch_size: Annotated[int, Option(min=1, help="Texts classified at once.")] = 64,
     choice: EngineOptions = ENGINE,
+    as_json: JsonOption = False,
 ) -> None:
     """Classify the lines of FILE or standard input: label, tab, probability, one line for each.
 
@@ -57,6 +59,8 @@ def classify(
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
+    if as_json and (words or picture is not None):
+        raise UsageError("--json holds labels and probabilities; leave out --words and --picture")
     lines = InputLines(file)
     if picture is not None or (words and choice.engine == "torch"):
         option = "--words" if words else "--picture"
@@ -73,7 +77,12 @@ def classify(
         return lines.finish()
     window = 1 if is_interactive(file) else WINDOW
     for number, answer in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
-        sys.stdout.write(written(answer, answer.probabilities if all_ else answer.labels, abstain) + "\n")
+        if as_json:
+            is_sure = answer.label and (not abstain or answer.is_sure(abstain))
+            labels = answer.labels if is_sure else ()
+            print_json({"line": number, "labels": labels, "probabilities": answer.probabilities}, indent=None)
+        else:
+            sys.stdout.write(written(answer, answer.probabilities if all_ else answer.labels, abstain) + "\n")
         remarks.note(number, answer)
         if number % window == 0:
             sys.stdout.flush()

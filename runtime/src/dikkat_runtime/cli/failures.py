@@ -1,17 +1,16 @@
 """Describe the error that ended a command in one line, with the exit code."""
 
 import errno
-import json
 import re
 import sys
 import time
-import tomllib
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
+from dikkat_runtime import __version__
 from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.errors import (
     CannotCreateError,
@@ -32,7 +31,7 @@ from dikkat_runtime.localization import one_visible_line, translated
 
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 _NOT_CREATED = frozenset({errno.EROFS, errno.EEXIST, errno.ENOTEMPTY})
-_PARSERS = tuple(str(Path(module.__path__[0])) for module in (json, tomllib))
+_PARSERS = ("json", "tomllib")
 SMALLER = {
     "train": msg("set a smaller training.tokens_per_batch, model or data.max_length"),
     "quickstart": msg("close other programs"),
@@ -93,6 +92,11 @@ def as_known(error: BaseException, smaller: str, again: str) -> DikkatError:
         return OutOfMemoryError("out of memory; {smaller}", smaller)
     if isinstance(error, DikkatError):
         return error
+    if isinstance(error, ImportError) and "dikkat" in str(error):
+        return UsageError(
+            "the commands of dikkat cannot be loaded ({error}); install both of one version: pip install "
+            "dikkat=={version}"
+        ).fill(error, __version__)
     if isinstance(error, OSError):
         return _of_a_file(error)
     if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):
@@ -117,7 +121,7 @@ def _of_a_file(error: OSError) -> DikkatError:
 
 def _was_raised_by_a_parser(error: BaseException) -> bool:
     frames = traceback.extract_tb(error.__traceback__)
-    return bool(frames) and frames[-1].filename.startswith(_PARSERS)
+    return bool(frames) and Path(frames[-1].filename).parent.name in _PARSERS
 
 
 # Print messages about the native kernels on standard error: one moving line on a terminal, plain lines elsewhere.

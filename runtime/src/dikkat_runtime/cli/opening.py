@@ -34,6 +34,7 @@ LengthPenaltyOption = Annotated[
 ]
 NoCorrectionsOption = Annotated[bool, Option(help="Ignore corrections (see dikkat correct).")]
 AllWordsOption = Annotated[bool, Option(help="Ignore the run's shortlist of words.")]
+JsonOption = Annotated[bool, Option("--json", help="Machine-readable, on standard output.")]
 
 
 def print_engine(info: EngineInfo) -> None:

@@ -68,16 +68,10 @@ class Group:
 
 @cache
 def toolkits() -> tuple[ModuleType, ...]:
-    """Return the modules that add commands. Raises `UsageError` where one does not fit to this distribution."""
+    """Return the modules that add commands. Raises `ImportError` where one does not fit to this distribution."""
     from importlib.metadata import entry_points
 
-    try:
-        return tuple(entry.load() for entry in entry_points(group="dikkat.commands"))
-    except ImportError as error:
-        raise UsageError(
-            "the commands of dikkat cannot be loaded ({error}); install both of one version: pip install "
-            "dikkat=={version}"
-        ).fill(error, __version__) from None
+    return tuple(entry.load() for entry in entry_points(group="dikkat.commands"))
 
 
 def summaries() -> dict[str, str]:

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import errno
 import io
+import math
 import os
 import select
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -205,6 +206,30 @@ def terminal_writes() -> int:
 def print_report(lines: Iterable[str]) -> None:
     """Print lines for people, with control characters always escaped, since others may have written the text."""
     sys.stdout.write("".join(f"{visible(line)}\n" for line in lines))
+
+
+def print_json(content: Any, indent: int | None = 2, without: Collection[str] = ()) -> None:
+    """Print JSON on standard output: of a dataclass its fields and properties, but those named by `without`.
+
+    A number that JSON does not have is null.
+    """
+    import json
+
+    print_report([json.dumps(_plain(content, without), indent=indent, ensure_ascii=False, allow_nan=False)])
+
+
+def _plain(value: Any, without: Collection[str] = ()) -> Any:
+    if hasattr(value, "__dataclass_fields__"):
+        computed = [name for name, member in vars(type(value)).items() if isinstance(member, property)]
+        names = [name for name in (*value.__dataclass_fields__, *computed) if name not in without]
+        value = {name: getattr(value, name) for name in names}
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    if isinstance(value, dict):
+        return {str(key): _plain(member) for key, member in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(member) for member in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def print_written(*paths: Path | None) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.icu import has_choices, icu_segments
-from dikkat_runtime.documents.segments import Content, Edit, Item, Kind, Options, Segment, Tag, is_unchanged, render
+from dikkat_runtime.documents.segments import Content, Edit, Kind, Options, Segment, Tag, is_unchanged, render, tagged
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 
@@ -37,15 +37,13 @@ Copy = tuple[int, str, str]
 
 def app_content(text: str) -> Content:
     """Return a text with what a program fills into it as words of their own; blocks of HTML are texts of their own."""
-    items: list[Item] = []
-    position = 0
-    for match in (_PART if "<" in text else _FILLED).finditer(text):
+
+    def tag(match: re.Match[str]) -> Tag:
         is_border = match.lastgroup is not None and match["border"] is not None
         kind: Kind = "void" if is_border else "word"
-        items.append(text[position : match.start()])
-        items.append(Tag(kind, match[0], match.start() + 1, is_text=True, parts_text=is_border))
-        position = match.end()
-    return tuple(item for item in (*items, text[position:]) if item != "")
+        return Tag(kind, match[0], match.start() + 1, is_text=True, parts_text=is_border)
+
+    return tuple(tagged((text,), _PART if "<" in text else _FILLED, tag))
 
 
 @dataclass

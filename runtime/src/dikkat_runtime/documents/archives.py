@@ -66,12 +66,8 @@ class Archive:
             file.comment = self.comment
             for info, content in self.entries:
                 copy = zipfile.ZipInfo(info.filename, info.date_time)
-                copy.compress_type, copy.external_attr, copy.comment = (
-                    info.compress_type,
-                    info.external_attr,
-                    info.comment,
-                )
-                copy.create_system, copy.extra = info.create_system, b""
+                for key in ("compress_type", "external_attr", "comment", "create_system"):
+                    setattr(copy, key, getattr(info, key))
                 file.writestr(copy, changed.get(info.filename, content))
         return target.getvalue()
 

@@ -18,7 +18,7 @@ from dikkat_runtime.documents.segments import (
     replacement,
     splice,
 )
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.text_files import require_charset
 
@@ -153,7 +153,7 @@ class TextDocument:
 
     def __post_init__(self) -> None:
         if self.file.is_guessed:
-            self.remarks[f"files read as {self.file.charset}, a guess, and written in it"] = 1
+            self.remarks[msg("files read as {charset}, a guess, and written in it", self.file.charset)] = 1
 
     def write(self, translations: Sequence[Content]) -> bytes:
         """Return the file with one translation for each segment."""

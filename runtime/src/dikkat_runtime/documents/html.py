@@ -20,6 +20,7 @@ from dikkat_runtime.documents.segments import (
     plain,
     replacement,
 )
+from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 
 RAW = frozenset(("script", "style", "textarea", "title", "xmp", "iframe", "noembed", "noframes", "plaintext"))
@@ -154,9 +155,9 @@ _READ = frozenset(("alt", "title", "placeholder", "aria-label", "aria-descriptio
 _DESCRIPTIONS = frozenset(("description", "keywords", "title", "site_name"))
 _CODE = frozenset(("code", "kbd", "samp", "var", "pre"))
 _CHOICES = frozenset(("option", "optgroup"))
-FOREIGN = "elements in another language than the model reads, left as they are"
-MARKED = "elements that are not to be translated"
-CODE = "elements of code, left as they are"
+FOREIGN = msg("elements in another language than the model reads, left as they are")
+MARKED = msg("elements that are not to be translated")
+CODE = msg("elements of code, left as they are")
 _UNSEEN = ("<!--", "<?")
 """Beginnings of comments, also of those that a page writes as processing instructions."""
 _LEFTWARD = frozenset(("ar", "arc", "ckb", "dv", "fa", "he", "iw", "ks", "ps", "sd", "ug", "ur", "yi"))

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
 from dikkat_runtime.documents.segments import Content, Item, Kind, Tag
 from dikkat_runtime.documents.xml_nodes import Node, matching
@@ -11,6 +12,31 @@ from dikkat_runtime.documents.xml_references import text_items
 _PAIRED = frozenset(("g", "pc", "mrk", "hi"))
 _OPENING, _CLOSING = frozenset(("bpt", "sc", "bx")), frozenset(("ept", "ec", "ex"))
 _BREAKS = frozenset(("lb", "pb", "x-br", "x-html-br", "fmt"))
+
+
+@dataclass
+class Elements:
+    """The nodes of a file, or of an element, with the number of its closing tag for that of each opening one."""
+
+    nodes: list[Node]
+    partner: dict[int, int]
+
+    def children(self, parent: int) -> Iterator[int]:
+        """Yield the numbers of the elements right inside another."""
+        number = parent + 1
+        while number < self.partner[parent]:
+            if number in self.partner:
+                yield number
+                number = self.partner[number]
+            number += 1
+
+    def child(self, parent: int, name: str) -> int | None:
+        """Return the first element of that name right inside another."""
+        return next((number for number in self.children(parent) if self.nodes[number].local == name), None)
+
+    def content(self, element: int | None) -> Content:
+        """Return text and tags inside an element; nothing without one."""
+        return () if element is None else inline_content(self.nodes[element + 1 : self.partner[element]])
 
 
 def inline_content(nodes: Iterable[Node]) -> Content:

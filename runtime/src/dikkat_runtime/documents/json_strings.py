@@ -61,7 +61,8 @@ def read_json(data: bytes, name: str, options: Options) -> TextDocument:
     names: dict[int, set[str]] = {}
     members = list(_members(file, names, {}))
     is_arb = name.lower().endswith(".arb") or (isinstance(root, dict) and "@@locale" in root)
-    messages = isinstance(root, dict) and bool(root) and all(_is_message(value) for value in root.values())
+    values = list(root.values()) if isinstance(root, dict) else []
+    messages = bool(values) and all(isinstance(value, dict) and type(value.get("message")) is str for value in values)
     for member in members:
         text = json.loads(file.text[member.start : member.end])
         if is_arb and member.path == ("@@locale",) and is_language(text, options.source_language):
@@ -73,10 +74,6 @@ def read_json(data: bytes, name: str, options: Options) -> TextDocument:
                 copies=_plurals(file.text, member, names[member.owner], options.target_language),
             )  # fmt: skip
     return strings.document()
-
-
-def _is_message(value: Any) -> bool:
-    return isinstance(value, dict) and isinstance(value.get("message"), str)
 
 
 def _writer(text: str, member: _Member) -> Any:

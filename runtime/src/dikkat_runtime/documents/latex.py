@@ -11,7 +11,7 @@ from collections.abc import Iterable
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.markup_ends import NextEnd
-from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, is_unchanged, plain
+from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, is_unchanged, joined, plain
 from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 
@@ -218,13 +218,7 @@ class _Reader:
         if name in ("def", "gdef", "edef", "xdef", "let", "newcommand", "renewcommand", "providecommand"):
             defined = _DEFINED.match(self._text, stop)
             stop = defined.end() if defined else stop
-        begin = stop
-        while True:
-            option = _OPTION.match(self._text, stop)
-            following = option.end() if option else self.pairs.get(stop, -1) + 1
-            if following <= stop:
-                break
-            stop = following
+        begin, stop = stop, self._after_arguments(stop)
         self.remarks[LEFT] += not kind and " " in self._text[begin:stop]
         stop = self._after(stop) if stop == begin else stop
         if kind == "end" or name in ("def", "gdef", "edef", "xdef", "let"):
@@ -232,6 +226,15 @@ class _Reader:
         else:
             self._items.append(Tag("word" if kind == "word" else "void", self._text[start:stop], start + 1))
         return stop
+
+    def _after_arguments(self, position: int) -> int:
+        """Return the position after the arguments of a command, those that it must have and others."""
+        while True:
+            option = _OPTION.match(self._text, position)
+            following = option.end() if option else self.pairs.get(position, -1) + 1
+            if following <= position:
+                return position
+            position = following
 
     def _after(self, position: int) -> int:
         """Return the position after the spaces, and one line break, that TeX skips after a command."""
@@ -246,12 +249,8 @@ class _Reader:
         if name == "begin" and (environment in _COPIED or _LISTING.search(environment)):
             return self._copy(start, close, f"\\end{{{environment}}}", is_block=True)
         stop = close + 1
-        while name == "begin" and environment != "frame":
-            option = _OPTION.match(self._text, stop)
-            following = option.end() if option else self.pairs.get(stop, -1) + 1
-            if following <= stop:
-                break
-            stop = following
+        if name == "begin" and environment != "frame":
+            stop = self._after_arguments(stop)
         self._end(start, stop)
         return stop
 
@@ -295,11 +294,8 @@ def _paired(items: list[Item]) -> Content:
             continue
         for written, character in _SPELLED:
             item = item.replace(written, character)
-        if content and isinstance(last := content[-1], str):
-            content[-1] = last + item
-        else:
-            content.append(item)
-    return tuple(item for item in content if item != "")
+        content.append(item)
+    return tuple(joined(content))
 
 
 def _written(content: Content) -> str:

@@ -5,14 +5,14 @@ Code, addresses, HTML blocks and all marks stay.
 
 import re
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, pairwise
-from typing import TypeVar
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.emphasis import Run, pair_runs
-from dikkat_runtime.documents.markdown_blocks import Block, definitions, label, text_blocks
+from dikkat_runtime.documents.markdown_blocks import HTML_BLOCKS, TITLES, Block, definitions, label, text_blocks
 from dikkat_runtime.documents.markup_ends import NextEnd, nested_pairs
 from dikkat_runtime.documents.segments import (
     Content,
@@ -23,36 +23,43 @@ from dikkat_runtime.documents.segments import (
     Segment,
     Tag,
     is_unchanged,
+    joined,
     plain,
     render,
     replacement,
+    tags_of,
 )
+from dikkat_runtime.documents.xml_references import references_of, text_items
 from dikkat_runtime.text.placeholders import has_words
 
-T = TypeVar("T")
 _SPECIAL = frozenset("\\`*_[]<")
-_ANY_SIGN = frozenset("!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~")
+_STARTING = frozenset("+-.)=>")
+"""Signs that are marks at the beginning of a line alone."""
+_TITLE = r"""(?:"(?:\\.|[^"\\])*+"|'(?:\\.|[^'\\])*+'|\((?:\\.|[^()\\])*+\))"""
+_PATH = r"(?:\\.|[^()\s\\])"
+_TARGET = rf"\(\s*+(?:<(?:\\.|[^<>\n\\])*+>|(?!<)(?:{_PATH}|\((?:{_PATH}|\({_PATH}*+\))*+\))*+)(?:\s++{_TITLE})?+\s*+\)"
+"""The address of a link with its title."""
+_LINK_TITLE = re.compile(rf"{_TITLE}(?=\s*\)\Z)")
+_ENDING = "?!.,:;*_~"
+"""Signs that belong to an address where more of it follows."""
 _INLINE = re.compile(
     r"(?P<escape>\\[!-/:-@\[-`{-~])"
     r"|(?P<code>`+)"
     r"|(?P<math>\$(?=\S)[^$\n]*?[^\s$]\$(?!\d))"
-    r"|(?P<image>!\[[^\[\]]*\](?:\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)|\[[^\]]*\]))"
+    rf"|(?P<image>!\[[^\[\]]*\](?:{_TARGET}|\[[^\]]*\]))"
+    rf"|(?P<address>\bhttps?://(?:[{_ENDING}]*+[^\s<>\[\]()|`\"'\\{_ENDING}]++)++)"
     r"|(?P<autolink><(?:[A-Za-z][A-Za-z0-9+.-]+:|[\w.+-]+@)[^\s<>]*>)"
     r"|(?P<footnote>\[\^[^\[\]\s]+\])"
     r"|(?P<comment><!--)"
+    r"|(?P<declaration><[!?][A-Za-z\[][^<>]*>)"
     r"|(?P<html></?[A-Za-z][\w-]*(?:\s[^<>]*)?/?>)"
     r"|(?P<opening>\[)"
-    r"|(?P<closing>\](?:\([^()\s]*(?:\([^()\s]*\)[^()\s]*)*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\)|\[[^\]\n]*\])?)"
+    rf"|(?P<closing>\](?:{_TARGET}|\[[^\[\]\n]*\])?)"
     r"|(?P<delimiter>\*+|_+|~~)"
     r"|(?P<entity>&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[A-Za-z]\w{1,30});)"
     r"|(?P<hard>(?<![ ])[ ]{2,}+\n|\\\n)"
     r"|(?P<soft>\n)",
     re.DOTALL,
-)
-_HTML_BLOCKS = (
-    "address|article|aside|blockquote|body|caption|center|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption|figure"
-    "|footer|form|h[1-6]|head|header|hr|html|iframe|legend|li|link|main|menu|nav|ol|option|p|param|pre|script|section"
-    "|style|summary|table|tbody|td|textarea|tfoot|th|thead|title|tr|track|ul"
 )
 _NOT_PLAIN = re.compile(
     r"""^(?:[\[\]{}&*!|>'"%@`#,]|[-?:](?:\s|$)|(?:true|false|yes|no|on|off|null|~|[-+.\d][-+.:\deEx_]*+)$)|:(?:\s|$)|\s#""",
@@ -64,7 +71,7 @@ _ALONE_IMAGE = re.compile(r"!\[(?P<alt>[^\]]+)\]\([^()]*\)\s*")
 _BLOCK_START = re.compile(
     r"#{1,6}(?=\s|$)|[-+*](?=\s|$)|>|\d{1,9}(?=[.)](?:\s|$))|~{3}|`{3}|=+[ \t]*+$|-+[ \t]*+(?:\||$)|\||:-+|\[[^\]]*\]:"
     r"|(?:\*[ \t]*+){3,}+$|(?:-[ \t]*+){3,}+$|(?:_[ \t]*+){3,}+$|:{3}|!{3}|[?]{3}|\$\$"
-    rf"|<!--|</?(?:{_HTML_BLOCKS})[\s/>]",
+    rf"|<!--|</?(?:{HTML_BLOCKS})[\s/>]",
     re.IGNORECASE,
 )
 """What begins a heading, a list, a quotation, a rule, a table, code, a definition or a block of HTML."""
@@ -74,12 +81,15 @@ def read_markdown(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the texts of a file, a block a segment."""
     file = DecodedFile.decode(data, name, language=options.source_language)
     known = definitions(file.text)
+    remarks: Counter[str] = Counter()
     segments = []
-    for block in text_blocks(file.text):
+    for block in text_blocks(file.text, remarks):
         segment = _front(file, block) if block.is_front else _segment(file, block, known)
         if segment is not None:
             segments.append(segment)
-    return TextDocument(file, segments, markup=False)
+            titles = (_LINK_TITLE.search(tag.markup) for tag in tags_of(segment.content) if tag.markup.endswith(")"))
+            remarks[TITLES] += sum(title is not None and has_words(title[0]) for title in titles)
+    return TextDocument(file, segments, remarks, markup=False)
 
 
 def _front(file: DecodedFile, block: Block) -> Segment | None:
@@ -187,17 +197,16 @@ def _escaper(source: str, text: str, is_cell: bool) -> Callable[[str], str]:
     """Return a function that escapes the signs that would be marks, unless the source has them bare."""
     bare = re.sub(r"\\[!-/:-@\[-`{-~]", "", source)
     unmarked = frozenset(text)
-    escaped = frozenset(re.findall(r"\\([!-/:-@\[-`{-~])", source)) & (_ANY_SIGN if is_cell else _SPECIAL)
+    escaped = frozenset(re.findall(r"\\([!-/:-@\[-`{-~])", source)) - (_STARTING & frozenset(bare))
     special = {sign for sign in _SPECIAL | escaped if sign in escaped or sign not in unmarked}
     special |= {"|"} if is_cell else set()
     # between spaces these are not marks, whether the source escapes them there or not
     lone = frozenset(re.findall(r"(?<=\s)[*_](?=\s)", bare))
+    written = {sign: f"\\{sign}" for sign in special} | references_of(source)
 
     def escape(text: str) -> str:
         return "".join(
-            f"\\{character}"
-            if character in special and not (character in lone and _is_lone(text, index))
-            else character
+            character if character in lone and _is_lone(text, index) else written.get(character, character)
             for index, character in enumerate(text)
         )
 
@@ -210,27 +219,25 @@ def _is_lone(text: str, index: int) -> bool:
 
 def inline_markdown(text: str, block: Block, known: frozenset[str]) -> Content:
     """Return text and marks of a block; the line breaks with their prefixes are tags of their own."""
-    joined = "\n".join(text[start:end] for start, end in block.lines)
+    lines = "\n".join(text[start:end] for start, end in block.lines)
     firsts = [0, *accumulate(end - start + 1 for start, end in block.lines)][:-1]
 
     def offset_in_file(offset: int) -> int:
         number = bisect_right(firsts, offset) - 1
         return block.lines[number][0] + offset - firsts[number]
 
-    return _paired(
-        _tokens(joined, block.is_cell, lambda start, end: text[offset_in_file(start) : offset_in_file(end)]), known
-    )
+    return _paired(_tokens(lines, lambda start, end: text[offset_in_file(start) : offset_in_file(end)]), known)
 
 
-def _tokens(joined: str, is_cell: bool, written: Callable[[int, int], str]) -> list[Item | Run]:
+def _tokens(text: str, written: Callable[[int, int], str]) -> list[Item | Run]:
     """Return text, and possible marks as tags whose kind is not decided yet.
 
     `written` returns the characters of the file between two of the text, whose lines there have prefixes.
     """
     tokens: list[Item | Run] = []
     position = start = 0
-    code_ends, comment_end = _code_ends(joined), NextEnd(joined, "-->")
-    while match := _INLINE.search(joined, start):
+    code_ends, comment_end = _code_ends(text), NextEnd(text, "-->")
+    while match := _INLINE.search(text, start):
         kind, start = match.lastgroup or "", match.end()
         if kind == "code":
             ends = code_ends[len(match[0])]
@@ -242,41 +249,31 @@ def _tokens(joined: str, is_cell: bool, written: Callable[[int, int], str]) -> l
             # it never ends, so it is text
             start = match.end()
             continue
-        tokens.append(joined[position : match.start()])
+        tokens.append(text[position : match.start()])
         raw, position = written(match.start(), start), start
         if kind == "delimiter":
-            tokens.append(Run.of(raw, joined[max(match.start() - 1, 0) : match.start()], joined[start : start + 1]))
+            tokens.append(Run.of(raw, text[max(match.start() - 1, 0) : match.start()], text[start : start + 1]))
         elif kind == "escape":
-            # an escape that a text does not need is kept
-            tokens.append(raw[1:] if raw[1] in _SPECIAL or is_cell else Tag("void", raw, 1))
+            tokens.append(raw[1:])
+        elif kind == "entity":
+            tokens += text_items(raw)
         else:
             tokens.append(_mark(kind, raw))
-    tokens.append(joined[position:])
-    return _joined(tokens)
+    tokens.append(text[position:])
+    return joined(tokens)
 
 
 def _mark(kind: str, raw: str) -> Tag:
-    if kind in ("code", "math", "autolink"):
+    if kind in ("code", "math", "autolink", "address"):
         return Tag("word", raw, 1)
     if kind in ("opening", "closing"):
-        return _half(raw, "[", kind == "opening")
+        return _Half("void", raw, 1, family="[", opens=kind == "opening")
     if kind == "html":
         name = re.findall(r"[\w-]+", raw)[0]
         if not raw.endswith("/>") and name not in ("br", "img", "hr", "wbr"):
-            return _half(raw, f"<{name}", not raw.startswith("</"))
+            return _Half("void", raw, 1, family=f"<{name}", opens=not raw.startswith("</"))
         return Tag("void", raw, 1, name == "br")
     return Tag("void", raw, 1, kind == "hard")
-
-
-def _joined(tokens: Iterable[T]) -> list[T]:
-    """Return tokens in which no two texts are neighbours."""
-    joined: list[T] = []
-    for token in tokens:
-        if isinstance(token, str) and joined and isinstance(last := joined[-1], str):
-            joined[-1] = last + token  # type: ignore[assignment]
-        elif token != "":
-            joined.append(token)
-    return joined
 
 
 def _code_ends(line: str) -> dict[int, list[int]]:
@@ -287,19 +284,12 @@ def _code_ends(line: str) -> dict[int, list[int]]:
     return ends
 
 
+@dataclass(frozen=True, slots=True)
 class _Half(Tag):
     """One half of a pair, if its other half is found."""
 
-    __slots__ = ("family", "opens")
-    family: str
-    opens: bool
-
-
-def _half(raw: str, family: str, opens: bool) -> _Half:
-    half = _Half("void", raw, 1)
-    object.__setattr__(half, "family", family)
-    object.__setattr__(half, "opens", opens)
-    return half
+    family: str = ""
+    opens: bool = False
 
 
 def _paired(tokens: list[Item | Run], known: frozenset[str]) -> Content:
@@ -327,7 +317,7 @@ def _paired(tokens: list[Item | Run], known: frozenset[str]) -> Content:
     for number, token in enumerate(tokens):
         if isinstance(token, Run):
             # a line under or between letters that emphasizes nothing is part of a word
-            is_text = token.left == token.length and (token.sign == "_" or not (token.can_open or token.can_close))
+            is_text = token.left == token.length and (token.sign != "*" or not (token.can_open or token.can_close))
             items += [token.sign * token.length] if is_text else token.tags(number + 1)
         elif number in links:
             items.append(Tag("open", token.markup, number + 1))  # type: ignore[union-attr]
@@ -337,7 +327,7 @@ def _paired(tokens: list[Item | Run], known: frozenset[str]) -> Content:
             items.append(token.markup)
         else:
             items.append(token)
-    return _with_shortcuts(_with_elements(_joined(items), pair), known)
+    return _with_shortcuts(_with_elements(joined(items), pair), known)
 
 
 def _with_elements(items: list[Item], first: int) -> Content:

@@ -4,30 +4,52 @@ Source: CommonMark 0.31, with the tables and front matter of GitHub. Unsure bloc
 """
 
 import re
+from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.alignment import Span
+from dikkat_runtime.errors import msg
+from dikkat_runtime.text.placeholders import has_words
 
 _LINE = re.compile(r"([^\n]*?)(\r?\n|\Z)")
 _CONTAINER = re.compile(
     r"(?:[ ]{0,3}>[ ]?|[ \t]*(?:[-*+]|\d{1,9}[.)])[ \t]+(?:\[[ xX]\][ \t]+)?|[ \t]*\[\^[^\]\s]+\]:[ \t]+)*"
 )
 _QUOTE = re.compile(r"(?:[ ]{0,3}>[ ]?)*[ \t]*")
+_QUOTES = re.compile(r"(?:[ ]{0,3}>[ ]?)*")
 _FENCE = re.compile(r"(`{3,}(?=[^`]*$)|~{3,}|\$\$)")
 _HEADING = re.compile(r"#{1,6}[ \t]++")
 _RULE = re.compile(r"(?:(?:-[ \t]*){3,}|(?:\*[ \t]*){3,}|(?:_[ \t]*){3,})$")
 _UNDERLINE = re.compile(r"(?:=+|-+)[ \t]*$")
 _DELIMITERS = re.compile(r"\|?[ \t]*+:?-++:?[ \t]*+(?:\|[ \t]*+:?-++:?[ \t]*+)*+\|?[ \t]*+$")
-_DEFINITION = re.compile(r"[ ]{0,3}\[(?P<name>[^\]^][^\]]*)\]:[ \t]*\S")
+_DEFINITION = re.compile(r"[ ]{0,3}\[(?P<name>[^\]^][^\]]*)\]:[ \t]*\S+(?P<title>[^\n]*)")
+HTML_BLOCKS = (
+    "address|article|aside|blockquote|body|caption|center|dd|details|dialog|dir|div|dl|dt|fieldset|figcaption|figure"
+    "|footer|form|h[1-6]|head|header|hr|html|iframe|legend|li|link|main|menu|nav|ol|option|p|param|pre|script|section"
+    "|style|summary|table|tbody|td|textarea|tfoot|th|thead|title|tr|track|ul"
+)
+"""The names of elements that begin a block, which may interrupt a paragraph."""
 _HTML = re.compile(r"<(?:!--|[!?]|/?(?:[A-Za-z][\w-]*)(?:[\s/>]|$))")
+_HTML_BLOCK = re.compile(rf"<(?:!--|\?|![A-Z]|!\[CDATA\[|/?(?:{HTML_BLOCKS})(?:[\s/>]|$))", re.IGNORECASE)
+_HTML_ENDS = {
+    "<!--": "-->", "<?": "?>", "<![cdata[": "]]>", "<!": ">", "<script": "</script>", "<style": "</style>",
+    "<pre": "</pre>", "<textarea": "</textarea>",
+}  # fmt: skip
+"""What ends a block that an empty line does not."""
+_UNSEEN = re.compile(r"<!--.*?(?:-->|\Z)|<[^<>]*>|<(?:script|style).*", re.DOTALL | re.IGNORECASE)
 _DIRECTIVE = re.compile(r":::|!!!|\?\?\?|\{%|\{\{|import[ ]|export[ ]|@import")
 _CELL = re.compile(r"(?:\\.|`[^`]*`|[^|\\`]|\\|`)+")
 _KEY = re.compile(r"(?:title|description|summary|subtitle|excerpt)[ \t]*:(?:[ \t]+|$)")
 _FOLDED = re.compile(r"[>|][-+\d]*[ \t]*(?:#.*)?$")
 _COMMENT = re.compile(r"[ \t]#")
-_CODE_ITEM = re.compile(r"[ ]*(?:[-*+]|\d{1,9}[.)])(?:[ ]{5}|[ ]*\t\t)")
+_CODE_ITEM = re.compile(r"(?:[ ]{0,3}>[ ]?)*[ ]*(?:[-*+]|\d{1,9}[.)])(?:[ ]{5}|[ ]*\t\t)")
 _ALERT = re.compile(r"[ ]{0,3}>[ >]*(?P<mark>\[![\w-]+\][-+]?)[ \t]*")
+CODE = msg("blocks of code, left as they are")
+HTML = msg("blocks of HTML, left as they are")
+TITLES = msg("titles of links, left as they are")
+DIRECTIVES = msg("lines for programs that make pages, left as they are")
+FRONT = msg("other values of the front matter, left as they are")
 
 
 @dataclass
@@ -67,8 +89,7 @@ class _Line:
 
 def definitions(text: str) -> frozenset[str]:
     """Return the names of the links that are defined somewhere in the file, in small letters."""
-    lines = (_DEFINITION.match(line) for line in text.split("\n"))
-    return frozenset(label(match["name"]) for match in lines if match)
+    return frozenset(label(match["name"]) for line in text.split("\n") if (match := _DEFINITION.match(line)))
 
 
 def label(name: str) -> str:
@@ -76,18 +97,18 @@ def label(name: str) -> str:
     return " ".join(name.casefold().split())
 
 
-def text_blocks(text: str) -> Iterator[Block]:
-    """Yield headings, paragraphs, items, cells and values of the front matter, in order."""
+def text_blocks(text: str, remarks: Counter[str]) -> Iterator[Block]:
+    """Yield headings, paragraphs, items, cells and values of the front matter, in order; count what is left out."""
     lines = [_Line(match.start(), match[1]) for match in _LINE.finditer(text)]
     number = 0
     if lines and lines[0].text.rstrip() in ("---", "+++"):
         end = next((n for n in range(1, len(lines)) if lines[n].text.rstrip() == lines[0].text.rstrip()), 0)
-        yield from _front_blocks(lines[1:end])
+        yield from _front_blocks(lines[1:end], remarks)
         number = end + 1 if end else 0
-    yield from _Reader(lines).blocks(number)
+    yield from _Reader(lines, remarks).blocks(number)
 
 
-def _front_blocks(lines: list[_Line]) -> Iterator[Block]:
+def _front_blocks(lines: list[_Line], remarks: Counter[str]) -> Iterator[Block]:
     """Yield the values of the front matter that people read, on one line or folded over several."""
     number = 0
     while number < len(lines):
@@ -96,6 +117,7 @@ def _front_blocks(lines: list[_Line]) -> Iterator[Block]:
         while number < len(lines) and (lines[number].text[:1].isspace() or not lines[number].text):
             number += 1
         if key is None:
+            remarks[FRONT] += has_words(line.text.partition(":")[2])
             continue
         rest = line.text[key.end() :].rstrip()
         if _FOLDED.match(rest):
@@ -131,8 +153,8 @@ def _trimmed(line: _Line, first: int = 0) -> Span:
 class _Reader:
     """A reader of lines one after the other."""
 
-    def __init__(self, lines: list[_Line]) -> None:
-        self._lines = lines
+    def __init__(self, lines: list[_Line], remarks: Counter[str]) -> None:
+        self._lines, self._remarks = lines, remarks
         self._block = Block()
         self._item_indent: int | None = None
         """Start of the text of the list item that may continue; None outside of lists."""
@@ -201,42 +223,57 @@ class _Reader:
 
     def _is_code(self, text: str) -> bool:
         """Return whether an indented line is code rather than text."""
-        return not self._block.lines and _indent(text) >= 4 + (self._item_indent or 0)
+        return not self._block.lines and self._depth_in(text) >= 4
+
+    def _depth_in(self, text: str) -> int:
+        """Return the number of columns before the text of a line, those of its quotations and its item aside."""
+        quote = _QUOTES.match(text)
+        before = quote.end() if quote else 0
+        return _indent(text[before:]) - max(0, (self._item_indent or 0) - before)
 
     def _skipped(self, number: int, prefix: int, rest: str) -> int:
         """Return how many lines from here on hold no text."""
         if fence := _FENCE.match(rest.lstrip()):
             mark = fence[1]
+            self._remarks[CODE] += mark != "$$"
             for end in range(number + 1, len(self._lines)):
                 inside = self._lines[end].text.lstrip("> \t").rstrip()
-                if inside.startswith(mark) and not inside.strip(mark[0]):
+                is_mark = inside.startswith(mark) and not inside.strip(mark[0])
+                if is_mark and self._depth_in(self._lines[end].text) < 4:
                     return end + 1 - number
             return len(self._lines) - number
-        if _CODE_ITEM.match(self._lines[number].text):
+        text = self._lines[number].text
+        if _CODE_ITEM.match(text) or self._is_code(text):
+            before = self._lines[number - 1].text if number else ""
+            self._remarks[CODE] += not before.strip() or not self._is_code(before)
             return 1
+        if (_HTML_BLOCK if self._block.lines else _HTML).match(rest):
+            return self._html(number, rest)
         if self._block.lines:
             return 0
-        if self._is_code(self._lines[number].text):
+        if definition := _DEFINITION.match(text):
+            self._remarks[TITLES] += has_words(definition["title"])
             return 1
-        if _HTML.match(rest):
-            return self._html(number, rest)
+        if not _DIRECTIVE.match(rest):
+            return 0
+        self._remarks[DIRECTIVES] += 1
         if rest.startswith(("!!!", "???")):
             # what follows it indented is text
             self._item_indent = 4 + prefix
-            return 1
-        return 1 if _DEFINITION.match(self._lines[number].text) or _DIRECTIVE.match(rest) else 0
+        return 1
 
     def _html(self, number: int, rest: str) -> int:
         """Return the number of lines of a block of HTML; a tag of one word with text after it is a paragraph."""
         if re.match(r"<(?:a|b|i|em|strong|code|kbd|span|img|br|sub|sup|u|s|small|mark|https?:)\b", rest):
             return 0
-        close = {"<!--": "-->", "<script": "</script>", "<style": "</style>", "<pre": "</pre>"}
-        mark = next((end for begin, end in close.items() if rest.lower().startswith(begin)), None)
-        for end in range(number, len(self._lines)):
-            text = self._lines[end].text
-            if (mark and mark in text.lower()) or (not mark and not text.strip()):
-                return end + 1 - number
-        return len(self._lines) - number
+        mark = next((end for begin, end in _HTML_ENDS.items() if rest.lower().startswith(begin)), None)
+        texts = [rest]
+        while not (mark in texts[-1].lower() if mark else not texts[-1].strip()):
+            if number + len(texts) == len(self._lines):
+                break
+            texts.append(self._lines[number + len(texts)].text)
+        self._remarks[HTML] += has_words(_UNSEEN.sub("", "\n".join(texts)))
+        return len(texts)
 
     def _is_table(self, number: int, rest: str) -> bool:
         below = self._lines[number + 1].text if number + 1 < len(self._lines) else ""
@@ -247,8 +284,7 @@ class _Reader:
 
     def _table(self, number: int) -> Generator[Block, None, int]:
         first = number
-        while number < len(self._lines) and "|" in self._lines[number].text:
-            line = self._lines[number]
+        while number < len(self._lines) and "|" in (line := self._lines[number]).text and not self._is_code(line.text):
             if number != first + 1:
                 for cell in _CELL.finditer(line.text, self._quote(line.text)):
                     yield Block([(line.start + cell.start(), line.start + cell.end())], is_cell=True)

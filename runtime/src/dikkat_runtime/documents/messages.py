@@ -4,8 +4,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from gettext import c2py
+from itertools import count
 
-from dikkat_runtime.documents.segments import Content, Item, Tag, tags_of
+from dikkat_runtime.documents.segments import Content, Item, Tag, tagged, tags_of
 
 _C_FORMAT = re.compile(
     r"%(?:(?P<number>\d+)\$)?(?P<rest>[-+ #0'I]*+(?:\*|\d++)?(?:\.(?:\*|\d++)?)?(?:hh|h|ll|l|q|j|z|t|L)?"
@@ -53,12 +54,8 @@ def _with_directives(text: str, pattern: re.Pattern[str] | None, first: int) -> 
     """Return format directives as words; each has a number of its own, since their order matters."""
     if pattern is None:
         return [text]
-    items: list[Item] = []
-    position = 0
-    for number, match in enumerate(pattern.finditer(text)):
-        items += [text[position : match.start()], Tag("word", match[0], first + number + 1, is_text=True)]
-        position = match.end()
-    return [*items, text[position:]]
+    numbers = count(first + 1)
+    return tagged((text,), pattern, lambda match: Tag("word", match[0], next(numbers), is_text=True))
 
 
 def message_text(content: Content, source: Content, mnemonic: str, flags: Sequence[str] = ()) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.messages import PluralRule, message_content, message_text
-from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
+from dikkat_runtime.documents.segments import Content, Options, Segment
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.text_files import require_charset
@@ -73,13 +73,8 @@ def _read_message(
             catalog.remarks[msg("messages that are translated already")] += 1
         elif has_words(source):
             content, mnemonic = message_content(source)
-            segments.append(Segment(content, _nowhere, len(segments) + 1))
+            segments.append(Segment(content, lambda translation: (), len(segments) + 1))
             catalog.forms.append((key, form, mnemonic, content))
-
-
-def _nowhere(translation: Content) -> list[Edit]:
-    """Return no edit: a compiled catalog is written as a whole."""
-    return []
 
 
 def charset_of_header(header: str) -> str:

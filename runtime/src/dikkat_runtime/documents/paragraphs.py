@@ -8,12 +8,17 @@ from itertools import pairwise
 
 from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.documents.placement import Mark
-from dikkat_runtime.documents.segments import Content, Item, Tag
+from dikkat_runtime.documents.segments import Content, Item, Tag, tagged
+from dikkat_runtime.text.normalizing import DIGIT_GROUP
 
 WORD = "\ue000"
 """The character in a text that stands for a tag of the kind `word`."""
 _OPENERS = frozenset("([{'\"«“‘-–/¿¡")
-_SPACE = re.compile(r"\s+")
+_SPACE = re.compile(rf"\s{{2,}}|(?!{DIGIT_GROUP})[^\S ]")
+"""White space that stays as it is: all but single spaces, and those inside a number."""
+_SEPARATORS = frozenset("\x0b\x0c\x85\u2028\u2029")
+MAX_WHOLE_LENGTH = 400
+"""Characters of a text without tags that a model reads whole; of longer ones, sentences, so that others get a turn."""
 SplitSentences = Callable[[str], Sequence[str]]
 
 
@@ -32,9 +37,11 @@ class Paragraph:
 
     @classmethod
     def of(cls, content: Content, split: SplitSentences) -> "Paragraph":
-        """Read a segment, whose pairs must be nested; `split` cuts a text into sentences."""
+        """Read a segment, whose pairs must be nested; `split` cuts a text with tags, or a long one, into sentences."""
         before, core, after = _without_edges(content)
         text, words, marks = _marked(core)
+        if not marks and not words and len(text) <= MAX_WHOLE_LENGTH:
+            return cls(before, after, text, words, marks, ((0, len(text)),) if text else ())
         ends = (mark for mark in marks if mark.tag.ends_sentence)
         borders = [0, *(mark.position for mark in ends if not _goes_on(text, mark)), len(text)]
         spans: list[Span] = []
@@ -45,11 +52,6 @@ class Paragraph:
                 spans.append((position, position + len(sentence)))
                 position += len(sentence)
         return cls(before, after, text, words, marks, tuple(spans))
-
-    def words_in(self, sentence: Span) -> range:
-        """Return the numbers of the words of a sentence."""
-        first = self.text.count(WORD, 0, sentence[0])
-        return range(first, first + self.text.count(WORD, *sentence))
 
 
 def _goes_on(text: str, mark: Mark) -> bool:
@@ -134,17 +136,9 @@ def _neighbours(items: Sequence[Item], number: int, step: int) -> str:
 
 def _with_breaks(core: Content) -> list[Item]:
     """Return content with white space of more than one space as a tag of its own, so that lines stay lines."""
-    items: list[Item] = []
-    for item in core:
-        if not isinstance(item, str):
-            items.append(item)
-            continue
-        position = 0
-        for space in _SPACE.finditer(item):
-            if space[0] == " ":
-                continue
-            ends = space[0].count("\n") > 1
-            items += [item[position : space.start()], Tag("void", space[0], ends_sentence=ends, is_text=True)]
-            position = space.end()
-        items.append(item[position:])
-    return [item for item in items if item != ""]
+
+    def tag(space: re.Match[str]) -> Tag:
+        ends = space[0].count("\n") > 1 or not _SEPARATORS.isdisjoint(space[0])
+        return Tag("void", space[0], ends_sentence=ends, is_text=True)
+
+    return tagged(core, _SPACE, tag)

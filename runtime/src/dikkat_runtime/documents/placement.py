@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat_runtime.documents.alignment import Alignment, Span, Weights
-from dikkat_runtime.documents.segments import Content, Item, Tag
+from dikkat_runtime.documents.segments import Content, Item, Tag, joined
 
 Edge = Literal["none", "start", "end"]
 _WIDE = 1 << 12
@@ -216,7 +216,7 @@ class Placement:
             if border < len(self._targets):
                 position = self._targets[border][1]
                 items.append(self._target[start:position])
-        return _joined(items)
+        return tuple(joined(items))
 
 
 def _in_gap(gap: str, marks: Sequence[Mark], edge: Edge) -> list[Item]:
@@ -251,22 +251,6 @@ def _flat(node: _Node) -> list[Mark]:
     inside = [mark for child in node.children for mark in _flat(child)]
     marks = [node.marks[0], *inside, *node.marks[1:]]
     return [Mark(mark.position, mark.tag) for mark in marks] if node.last > node.first else marks
-
-
-def _joined(items: Sequence[Item]) -> Content:
-    """Join neighbouring texts."""
-    joined: list[Item] = []
-    texts: list[str] = []
-    for item in (*items, None):
-        if isinstance(item, str):
-            texts.append(item)
-            continue
-        if text := "".join(texts):
-            joined.append(text)
-        texts = []
-        if item is not None:
-            joined.append(item)
-    return tuple(joined)
 
 
 def _num_last_signs(are_signs: NDArray[np.bool_]) -> NDArray[np.int64]:

@@ -22,7 +22,7 @@ _KEYWORD = re.compile(
 _STRING = re.compile(r'\s*(?P<string>"(?:[^"\\]|\\.)*+")\s*')
 _ESCAPE = re.compile(r"\\([0-7]{1,3}|x[0-9A-Fa-f]{1,2}|.)", re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
-_WRITTEN = {"\\": "\\\\", '"': '\\"', **{code: f"\\{letter}" for letter, code in _ESCAPES.items()}}
+_WRITTEN = str.maketrans({"\\": "\\\\", '"': '\\"', **{code: f"\\{letter}" for letter, code in _ESCAPES.items()}})
 _CHARSET = re.compile(rb"charset=([\w.:-]+)")
 _LANGUAGE = re.compile(r"^Language:[ \t]*([A-Za-z]{2,3}(?:[_@-][^\W_]+)*+)[ \t]*$", re.MULTILINE)
 _WIDTH = 76
@@ -239,13 +239,10 @@ def _unescaped(escape: re.Match[str]) -> str:
 def _quoted(text: str, newline: str, is_folded: bool) -> str:
     """Return a string of a catalog, over several lines where its source is."""
     if not is_folded:
-        return f'"{_escaped(text)}"'
-    folded = [part for line in _lines(text) for part in _folded(_escaped(line))]
+        return f'"{text.translate(_WRITTEN)}"'
+    lines = re.findall(r"[^\n]*\n|[^\n]+", text)
+    folded = [part for line in lines for part in _folded(line.translate(_WRITTEN))]
     return newline.join(f'"{part}"' for part in ("", *folded))
-
-
-def _lines(text: str) -> list[str]:
-    return [line for line in re.split(r"(?<=\n)", text) if line]
 
 
 def _folded(text: str) -> Iterator[str]:
@@ -258,7 +255,3 @@ def _folded(text: str) -> Iterator[str]:
         part += word
     if part:
         yield part
-
-
-def _escaped(text: str) -> str:
-    return "".join(_WRITTEN.get(character, character) for character in text)

@@ -1,10 +1,13 @@
 """The model of a segment that all formats share: text, the tags inside it, and the edits of its translation."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, Protocol, TypeAlias
+from itertools import groupby
+from typing import Literal, Protocol, TypeAlias, TypeVar
 
+T = TypeVar("T")
 Kind = Literal["open", "close", "void", "word"]
 
 
@@ -164,6 +167,41 @@ def render(content: Content, escape: Callable[[str], str]) -> str:
 def is_unchanged(translation: Content, source: Content) -> bool:
     """Return whether a translation is its source, which then may stay as it is written."""
     return render(translation, str) == render(source, str)
+
+
+def tagged(content: Iterable[Item], pattern: re.Pattern[str], tag: Callable[[re.Match[str]], Tag]) -> list[Item]:
+    """Return content in whose texts each match of a pattern is a tag, without empty texts."""
+    items: list[Item] = []
+    for item in content:
+        if not isinstance(item, str):
+            items.append(item)
+            continue
+        position = 0
+        for match in pattern.finditer(item):
+            items += [item[position : match.start()], tag(match)]
+            position = match.end()
+        items.append(item[position:])
+    return joined(items)
+
+
+def joined(items: Iterable[T]) -> list[T]:
+    """Return items in which no text is empty, and no two texts are neighbours."""
+    parts: list[T] = []
+    for is_text, group in groupby(items, lambda item: isinstance(item, str)):
+        if not is_text:
+            parts += group
+        elif text := "".join(group):  # type: ignore[arg-type]
+            parts.append(text)  # type: ignore[arg-type]
+    return parts
+
+
+def stripped(content: Sequence[Item]) -> Content:
+    """Return content without white space at its ends."""
+    items = list(content)
+    for index, strip in ((0, str.lstrip), (-1, str.rstrip)):
+        if items and isinstance(item := items[index], str):
+            items[index] = strip(item)
+    return tuple(joined(items))
 
 
 def tags_of(content: Content) -> list[Tag]:

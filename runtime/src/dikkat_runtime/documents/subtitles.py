@@ -28,6 +28,8 @@ from dikkat_runtime.documents.segments import (
     plain,
     render,
     replacement,
+    stripped,
+    tagged,
 )
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
@@ -37,6 +39,7 @@ MAX_LINE_LENGTH = 42
 _CLOCK = r"(?:\d{1,9}:)?\d{1,2}:\d{2}[,.]\d{1,3}"
 _TIME = re.compile(rf"(?P<start>{_CLOCK})[ \t]*+-->[ \t]*+(?P<end>{_CLOCK})[^\n]*")
 _NO_CUE = re.compile(r"NOTE(?:[ \t\r\n]|\Z)|(?:STYLE|REGION)[ \t]*+(?:\r?\n|\Z)")
+_NOT_NOTE = re.compile(r"WEBVTT(?=\s|\Z)|(?:STYLE|REGION)[ \t]*+(?:\r?\n|\Z).*|NOTE(?=\s)", re.DOTALL)
 _LINE = re.compile(r"[^\n]+\n?|\n")
 _LINE_BREAK = re.compile(r"(?<![ \t])[ \t]*+\r?\n[ \t]*")
 _TAG = re.compile(r"<[^<>]*>|\{[^{}]*\}")
@@ -48,6 +51,9 @@ _SPEAKER = re.compile(r"(?:\{[^{}]*\}|<[^<>]*>|[ \t])*[-–—][ \t]*(?=\S)")
 _SENTENCE_END = re.compile(r"[.!?…。！？♪:)\]\"”»]\s*$")
 _MAX_GAP = 2.0
 """Most seconds between two cues of one sentence."""
+NOTES = msg("notes and other blocks without times, left as they are")
+RUBY = msg("readings of ruby, left as they are")
+FOREIGN = msg("spans in another language than the model reads, left as they are")
 TOO_LONG = msg("cues need a line of more than {max_line_length} characters", MAX_LINE_LENGTH)
 
 
@@ -62,7 +68,8 @@ class _Cue:
 
 def read_srt(data: bytes, name: str, options: Options) -> TextDocument:
     """Read the cues of a SubRip file. Raises `DataError` for a file without any."""
-    return _read(DecodedFile.decode(data, name, language=options.source_language), _positioned, lambda source: str)
+    file = DecodedFile.decode(data, name, language=options.source_language)
+    return _read(file, _positioned, lambda source: str, Counter())
 
 
 def read_vtt(data: bytes, name: str, options: Options) -> TextDocument:
@@ -70,7 +77,8 @@ def read_vtt(data: bytes, name: str, options: Options) -> TextDocument:
     file = DecodedFile.decode(data, name, language=options.source_language)
     if not re.match(r"WEBVTT(?:[ \t\r\n]|\Z)", file.text):
         raise DataError('{name}:1: a WebVTT file begins with "WEBVTT"', name)
-    return _read(file, partial(_spans, options.source_language), _escaper)
+    remarks: Counter[str] = Counter()
+    return _read(file, partial(_spans, options.source_language, remarks), _escaper, remarks)
 
 
 ReadText = Callable[[str, int], Content]
@@ -84,10 +92,9 @@ def _escaper(source: str) -> Callable[[str], str]:
     return lambda text: escape(text).replace("-->", "--&gt;")
 
 
-def _read(file: DecodedFile, read: ReadText, escape: Escaper) -> TextDocument:
-    remarks: Counter[str] = Counter()
+def _read(file: DecodedFile, read: ReadText, escape: Escaper, remarks: Counter[str]) -> TextDocument:
     segments: list[Segment] = []
-    cues = list(_cues(file))
+    cues = list(_cues(file, remarks))
     if not cues and file.text.replace("WEBVTT", "").strip():
         raise DataError("{name}: holds no cue (a line such as 00:00:01,000 --> 00:00:02,000)", file.name)
     newline = file.newline
@@ -101,11 +108,12 @@ def _read(file: DecodedFile, read: ReadText, escape: Escaper) -> TextDocument:
     return TextDocument(file, segments, remarks, markup=read is _positioned)
 
 
-def _cues(file: DecodedFile) -> Iterable[_Cue]:
+def _cues(file: DecodedFile, remarks: Counter[str]) -> Iterable[_Cue]:
     for begin, end in _blocks(file.text):
         block = file.text[begin:end]
         times = list(_TIME.finditer(block))
         if not times or block.count("\n", 0, times[0].start()) > 1 or _NO_CUE.match(block):
+            remarks[NOTES] += has_words(_NOT_NOTE.sub("", block))
             continue
         time = times[-1]
         start = begin + time.end()
@@ -133,10 +141,7 @@ def _blocks(text: str) -> Iterator[Span]:
 
 
 def _seconds(time: str) -> float:
-    total = 0.0
-    for part in time.replace(",", ".").split(":"):
-        total = 60 * total + float(part)
-    return total
+    return sum(60.0**power * float(part) for power, part in enumerate(reversed(time.replace(",", ".").split(":"))))
 
 
 def _goes_on(one: _Cue, other: _Cue) -> bool:
@@ -197,15 +202,10 @@ def _content(text: str, start: int, read: ReadText) -> Content:
 
 def _positioned(text: str, first: int) -> Content:
     """Return the text of a cue of SubRip, whose other tags are found in its text."""
-    items: list[Item] = []
-    position = 0
-    for match in _POSITION.finditer(text):
-        items += [text[position : match.start()], Tag("void", match[0], first + match.start())]
-        position = match.end()
-    return (*items, text[position:])
+    return tuple(tagged((text,), _POSITION, lambda match: Tag("void", match[0], first + match.start())))
 
 
-def _spans(language: str, text: str, first: int) -> Content:
+def _spans(language: str, remarks: Counter[str], text: str, first: int) -> Content:
     """Return the text of a cue of WebVTT; a span in another language than the source stands for a word.
 
     What ruby says of the letters of a word is kept.
@@ -224,6 +224,7 @@ def _spans(language: str, text: str, first: int) -> Content:
         pair, ends = first + closes.get(number, number), match["name"] == "v" and match.start() > 0
         is_foreign = match["name"] == "lang" and not is_language(match[0][len("<lang") : -1], language)
         if number in partner and (is_foreign or match["name"] == "rt"):
+            remarks[FOREIGN if is_foreign else RUBY] += 1
             number = partner[number]
             position = matches[number].end()
             items.append(Tag("word" if is_foreign else "void", text[match.start() : position], pair))
@@ -245,7 +246,7 @@ def _cut(content: Content, lengths: Sequence[int]) -> list[Content]:
             parts[-1].append(item)
     if len(parts) != len(lengths) or not all(has_words(plain(tuple(part))) for part in parts):
         parts = _by_length([item for part in parts for item in (*part, " ")][:-1], lengths)
-    return [_stripped(tuple(part)) for part in _closed(parts)]
+    return [stripped(tuple(part)) for part in _closed(parts)]
 
 
 def _by_length(items: Sequence[Item], lengths: Sequence[int]) -> list[list[Item]]:
@@ -280,14 +281,6 @@ def _closed(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
         ]
         closed.append(items)
     return closed
-
-
-def _stripped(content: Content) -> Content:
-    items = list(content)
-    for index, strip in ((0, str.lstrip), (-1, str.rstrip)):
-        if items and isinstance(item := items[index], str):
-            items[index] = strip(item)
-    return tuple(items)
 
 
 def _folded(content: Content, escape: Callable[[str], str], newline: str) -> str:

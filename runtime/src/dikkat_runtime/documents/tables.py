@@ -15,7 +15,6 @@ from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.placeholders import has_words
 
 _KNOWN_SOURCES, _KNOWN_TARGETS = ("source", "src", "text"), ("target", "tgt", "translation")
-_JSON_VALUE = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,:{}\[\]"]+|[{}\[\],:]')
 ADDED = "translation"
 """The name of a column that is added."""
 DONE = msg("rows that are translated already")
@@ -168,25 +167,19 @@ def _key(spans: dict[str, Span], wanted: str | None, known: Sequence[str], where
 def _members(line: str, where: str) -> dict[str, Span]:
     """Return for each key of an object the span of its value."""
     json_object(line, where)
-    tokens = list(_JSON_VALUE.finditer(line))
-    members: dict[str, Span] = {}
-    depth, number = 0, 0
-    while number < len(tokens):
-        token = tokens[number][0]
-        if depth == 1 and token[0] == '"' and number + 1 < len(tokens) and tokens[number + 1][0] == ":":
-            first, nested = number + 2, 0
-            last = first
-            while True:
-                nested += {"{": 1, "[": 1, "}": -1, "]": -1}.get(tokens[last][0], 0)
-                if nested == 0:
-                    break
-                last += 1
-            members[json.loads(token)] = (tokens[first].start(), tokens[last].end())
-            number = last
-        depth += (
-            {"{": 1, "[": 1, "}": -1, "]": -1}.get(token, 0)
-            if number < len(tokens) and tokens[number][0] == token
-            else 0
-        )
-        number += 1
+    decoder, members = json.JSONDecoder(), dict[str, Span]()
+    position = _between(line, line.index("{") + 1)
+    while line[position] == '"':
+        key, position = decoder.raw_decode(line, position)
+        start = _between(line, position)
+        _, end = decoder.raw_decode(line, start)
+        members[key] = (start, end)
+        position = _between(line, end)
     return members
+
+
+def _between(line: str, position: int) -> int:
+    """Return where the next key or value of an object begins."""
+    while line[position] in " \t\r\n,:":
+        position += 1
+    return position

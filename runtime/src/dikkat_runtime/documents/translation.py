@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from heapq import merge
-from itertools import pairwise
+from itertools import count, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,16 @@ from dikkat_runtime.documents.alignment import Alignment, Span, balanced, is_sig
 from dikkat_runtime.documents.markup_ends import nested_pairs
 from dikkat_runtime.documents.paragraphs import WORD, Paragraph, SplitSentences
 from dikkat_runtime.documents.placement import Mark, Placement, Words
-from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tags_of
+from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tagged, tags_of
 from dikkat_runtime.documents.sentences import Sentence, SentenceTranslator, Translate
 from dikkat_runtime.errors import msg
+from dikkat_runtime.text.normalizing import has_hidden_direction
 from dikkat_runtime.text.placeholders import has_words, protected_spans
 
 _MARKUP = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z][\w:-]*)(?:\s[^<>]*?)?(?P<void>/)?>")
 _WORD = re.compile(WORD)
 _BREAKS = frozenset(("br", "hr", "p", "div", "li"))
+_MARKS = _BREAKS | frozenset(("a", "b", "em", "font", "i", "s", "small", "span", "strong", "sub", "sup", "u"))
 
 
 def protected(content: Content, *, markup: bool = False) -> Content:
@@ -71,21 +73,19 @@ def _with_markup(text: str, pairs: int) -> list[Item]:
         (number, tag["name"], not tag["close"]) for number, tag in enumerate(matches) if not tag["void"]
     )
     closes = {close: open_ for open_, close in partner.items()}
-    items: list[Item] = []
-    position = 0
-    for number, tag in enumerate(matches):
-        items.append(text[position : tag.start()])
-        position = tag.end()
+    numbers = count()
+
+    def read(tag: re.Match[str]) -> Tag:
+        number = next(numbers)
         if number in partner:
-            items.append(Tag("open", tag[0], pairs + 1 + number, is_text=True))
-        elif number in closes:
-            items.append(Tag("close", tag[0], pairs + 1 + closes[number], is_text=True))
-        else:
-            ends = tag["name"].lower() in _BREAKS
-            # "git add <file>": a tag without its other half stands for a word
-            items.append(Tag("void" if ends or tag["void"] else "word", tag[0], ends_sentence=ends, is_text=True))
-    items.append(text[position:])
-    return [item for item in items if item != ""]
+            return Tag("open", tag[0], pairs + 1 + number, is_text=True)
+        if number in closes:
+            return Tag("close", tag[0], pairs + 1 + closes[number], is_text=True)
+        name = tag["name"].lower()
+        # "git add <file>": another tag without its other half stands for a word
+        return Tag("void" if tag["void"] or name in _MARKS else "word", tag[0], 0, name in _BREAKS, is_text=True)
+
+    return tagged((text,), _MARKUP, read)
 
 
 Align = Callable[[str, str], NDArray[np.float32]]
@@ -97,6 +97,7 @@ BY_ORDER = msg("tags were placed by the order of the source")
 MAX_DEPTH = 64
 """Most pairs of tags inside each other in a translated text."""
 TOO_DEEP = msg("texts whose tags are nested deeper than {max_depth}, not translated", MAX_DEPTH)
+DIRECTION = msg("texts with controls of direction, which may show them in another order than they are read")
 LEFT_OUT = msg("placeholders did not come through the model and were placed by attention")
 
 
@@ -118,6 +119,7 @@ class ContentTranslator:
         SentenceTranslator(self.translate)([sentence for group in sentences for sentence in group])
         results = []
         for content, paragraph, group in zip(safe, paragraphs, sentences, strict=True):
+            self.remarks[DIRECTION] += has_hidden_direction(paragraph.text)
             if not has_words(paragraph.text) or not group:
                 results.append(content)
                 continue
@@ -280,16 +282,7 @@ def _left_out(sentence: Sentence, start: int, tags: Sequence[Tag]) -> list[Mark]
 def _with_names(content: Content, names: Sequence[Tag]) -> Content:
     """Return content with the tags that its `WORD`s stand for."""
     remaining = iter(names)
-    items: list[Item] = []
-    for item in content:
-        if not isinstance(item, str):
-            items.append(item)
-            continue
-        first, *others = item.split(WORD)
-        items.append(first)
-        for other in others:
-            items += [next(remaining), other]
-    return tuple(item for item in items if item != "")
+    return tuple(tagged(content, _WORD, lambda match: next(remaining)))
 
 
 def _by_order(num_targets: int, num_sources: int) -> NDArray[np.float32]:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.icu import icu_segments
-from dikkat_runtime.documents.inline_codes import inline_content
+from dikkat_runtime.documents.inline_codes import Elements
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, is_language, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
 from dikkat_runtime.documents.xml_stream import stream_elements
@@ -25,33 +25,14 @@ Edits = Callable[[Content], Iterable[Edit]]
 
 
 @dataclass
-class _File:
+class _File(Elements):
     """The nodes of a file and the edits found so far."""
 
     file: DecodedFile
-    nodes: list[Node]
-    partner: dict[int, int]
     is_second: bool
     """True if it is XLIFF 2.x."""
     remarks: Counter[str]
     segments: list[Segment] = field(default_factory=list)
-
-    def children(self, parent: int) -> Iterator[int]:
-        """Yield the numbers of the elements right inside another."""
-        number = parent + 1
-        while number < self.partner[parent]:
-            if number in self.partner:
-                yield number
-                number = self.partner[number]
-            number += 1
-
-    def child(self, parent: int, name: str) -> int | None:
-        """Return the first element of that name right inside another."""
-        return next((number for number in self.children(parent) if self.nodes[number].local == name), None)
-
-    def content(self, element: int) -> Content:
-        """Return text and tags inside an element."""
-        return inline_content(self.nodes[element + 1 : self.partner[element]])
 
 
 def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
@@ -62,7 +43,7 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
     root = next((node for node in nodes if node.kind in ("open", "empty")), None)
     if root is None or root.local != "xliff":
         raise DataError("{name}: its root is <{tag}>, not <xliff>", name, root.name if root else "")
-    file = _File(decoded, nodes, matching(nodes), root.attributes.get("version", "1.2").startswith("2"), remarks)
+    file = _File(nodes, matching(nodes), decoded, root.attributes.get("version", "1.2").startswith("2"), remarks)
     seen: set[str] = set()
     translatable, is_read = [True], True
     end_of_unit = -1
@@ -100,7 +81,8 @@ def _check_language(file: _File, node: Node, options: Options) -> bool:
     stated = node.attributes.get("source-language") or node.attributes.get("srcLang", "")
     if is_language(stated, options.source_language):
         return True
-    file.remarks[f"files in {stated}, while the model reads {options.source_language}; left as they are"] += 1
+    language = options.source_language
+    file.remarks[msg("files in {stated}, while the model reads {language}; left as they are", stated, language)] += 1
     return False
 
 
@@ -298,28 +280,8 @@ def stream_xliff(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[B
 Bilingual = tuple[Content, Content, str, bool]
 
 
-@dataclass(frozen=True, slots=True)
-class _Unit:
-    nodes: list[Node]
-    partner: dict[int, int]
-
-    def children(self, parent: int, name: str) -> Iterator[int]:
-        """Yield numbers of the elements of a name right inside another."""
-        number = parent + 1
-        while number < self.partner[parent]:
-            if number in self.partner:
-                if self.nodes[number].local == name:
-                    yield number
-                number = self.partner[number]
-            number += 1
-
-    def child(self, parent: int, name: str) -> int | None:
-        """Return the first element of a name right inside another."""
-        return next(self.children(parent, name), None)
-
-    def content(self, element: int | None) -> Content:
-        """Return text and tags inside an element."""
-        return () if element is None else inline_content(self.nodes[element + 1 : self.partner[element]])
+class _Unit(Elements):
+    """The nodes of a unit."""
 
     def cut_segments(self) -> Iterator[Bilingual]:
         """Yield the segments of a unit of XLIFF 1.2, whole or as another tool has cut it."""
@@ -334,7 +296,9 @@ class _Unit:
 
     def segments(self) -> Iterator[Bilingual]:
         """Yield the segments of a unit of XLIFF 2.x."""
-        for number in self.children(0, "segment"):
+        for number in self.children(0):
+            if self.nodes[number].local != "segment":
+                continue
             attributes = self.nodes[number].attributes
             source, target = (self.content(self.child(number, name)) for name in ("source", "target"))
             yield source, target, attributes.get("state", ""), attributes.get("subState", "").startswith("mt:")

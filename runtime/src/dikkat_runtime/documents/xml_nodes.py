@@ -94,17 +94,27 @@ def xml_nodes(file: DecodedFile, remarks: Counter[str]) -> list[Node]:
 
 
 def _check(file: DecodedFile, text: str) -> None:
+    parse(xml_parser(file.name), file.name, text.encode("utf-8", "surrogatepass"), is_last=True)
+
+
+def xml_parser(name: str) -> expat.XMLParserType:
+    """Return a parser of UTF-8 that refuses a file which declares entities."""
     parser = expat.ParserCreate("utf-8")
 
     def refuse(entity: str, *_: object) -> NoReturn:
-        raise DataError('{name}: declares the entity "{entity}", as no document needs to; not read', file.name, entity)
+        raise DataError('{name}: declares the entity "{entity}", as no document needs to; not read', name, entity)
 
     parser.EntityDeclHandler = refuse
+    return parser
+
+
+def parse(parser: expat.XMLParserType, name: str, data: bytes, *, is_last: bool) -> None:
+    """Parse one more piece of the file `name`. Raises `DataError` with its line and byte for what is no XML."""
     try:
-        parser.Parse(text.encode("utf-8", "surrogatepass"), True)
+        parser.Parse(data, is_last)
     except expat.ExpatError as error:
         raise DataError("{name}:{line}: byte {byte:,}: not valid XML ({error})").fill(
-            file.name, error.lineno, max(0, parser.ErrorByteIndex), expat.ErrorString(error.code)
+            name, error.lineno, max(0, parser.ErrorByteIndex), expat.ErrorString(error.code)
         ) from None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dikkat_runtime.documents.segments import Item, Tag
 from dikkat_runtime.documents.xml_nodes import escaped, unescaped
 
-_REFERENCE = re.compile(r"&(?:#\d+|#x[0-9a-fA-F]+|[^\W\d][\w.:-]*+);")
+_REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[^\W\d][\w.:-]*+);")
 _REWRITTEN = frozenset("\"'")
 """Characters of ASCII that are written as references again where the source has such."""
 
@@ -34,15 +34,20 @@ def text_items(raw: str) -> list[Item]:
 
 def escaper(source: str) -> Callable[[str], str]:
     """Return a function that escapes text with the same references for the same characters as the source has."""
+    references = {
+        ord(character): reference
+        for character, reference in references_of(source).items()
+        if character in _REWRITTEN or ord(character) > 127
+    }
+    return lambda text: escaped(text).translate(references)
+
+
+def references_of(source: str) -> dict[str, str]:
+    """Return how the characters that stand in the source as references are written there."""
     # a name rather than a number, where the source has both
     by_kind = sorted(_REFERENCE.findall(source), key=lambda reference: reference[1] != "#")
     known = ((_character(reference), reference) for reference in by_kind)
-    references = {
-        ord(character): reference
-        for character, reference in known
-        if character and (character in _REWRITTEN or ord(character) > 127)
-    }
-    return lambda text: escaped(text).translate(references)
+    return {character: reference for character, reference in known if character}
 
 
 def _character(reference: str) -> str | None:

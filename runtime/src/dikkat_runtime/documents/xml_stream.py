@@ -8,11 +8,10 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO, NoReturn
-from xml.parsers import expat
+from typing import BinaryIO
 
 from dikkat_runtime.documents.decoded_file import byte_order_mark
-from dikkat_runtime.documents.xml_nodes import CONTROLS, ILLEGAL, Node, declared_charset, quoted
+from dikkat_runtime.documents.xml_nodes import CONTROLS, ILLEGAL, Node, declared_charset, parse, quoted, xml_parser
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.text_files import require_charset
 
@@ -90,24 +89,17 @@ class _Collector:
         self._name, self._wanted, self._announced = name, wanted, announced
         self._nodes: list[Node] = []
         self._depth = self._line = self._size = self._fed = 0
-        self._parser = expat.ParserCreate("utf-8")
+        self._parser = xml_parser(name)
         self._parser.buffer_text = True
         self._parser.StartElementHandler = self._start
         self._parser.EndElementHandler = self._end
         self._parser.CharacterDataHandler = self._characters
-        self._parser.EntityDeclHandler = self._refuse
 
     def feed(self, text: str, is_last: bool) -> None:
         """Read one more piece."""
         data = text.encode("utf-8", "surrogatepass")
         self._fed += len(data)
-        try:
-            self._parser.Parse(data, is_last)
-        except expat.ExpatError as error:
-            reason = expat.ErrorString(error.code)
-            raise DataError("{name}:{line}: byte {byte:,}: not valid XML ({error})").fill(
-                self._name, error.lineno, max(0, self._parser.ErrorByteIndex), reason
-            ) from None
+        parse(self._parser, self._name, data, is_last=is_last)
         if not is_last and self._fed - self._parser.CurrentByteIndex > MAX_ELEMENT:
             # expat reads an unfinished tag again with each piece
             line = self._parser.CurrentLineNumber
@@ -146,9 +138,6 @@ class _Collector:
                 "{name}:{line}: a segment of more than {max_length:,} characters", self._name, self._line, MAX_ELEMENT
             )
         self._nodes.append(node)
-
-    def _refuse(self, entity: str, *_: object) -> NoReturn:
-        raise DataError('{name}: declares the entity "{entity}", as no document needs to; not read', self._name, entity)
 
 
 def _opening(name: str, attributes: dict[str, str]) -> Node:

@@ -18,8 +18,10 @@ from dikkat_runtime.documents.segments import (
     Segment,
     Tag,
     is_unchanged,
+    joined,
     plain,
     render,
+    stripped,
 )
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
 from dikkat_runtime.documents.xml_references import escaper, text_items
@@ -48,8 +50,8 @@ class _Resources:
         self.remarks: Counter[str] = Counter()
         self._nodes = xml_nodes(file, self.remarks)
         self._partner = matching(self._nodes)
-        self._stated: dict[int, set[str]] = {}
-        """Of each plural the categories that it has."""
+        self._missing: list[str] = []
+        """The plural categories that the language of the translation needs and the plural lacks."""
 
     def read(self) -> None:
         """Read all elements that hold texts."""
@@ -65,6 +67,10 @@ class _Resources:
             node = self._nodes[number]
             if node.kind == "open" and node.name in ("string-array", "plurals", "array"):
                 owner = number
+                inside = self._nodes[number : self._partner[number]]
+                stated = {other.attributes.get("quantity", "") for other in inside if other.name == "item"}
+                wanted = plural_categories(self._language) if self._language else []
+                self._missing = [name for name in wanted if name not in stated]
             elif owner and number >= self._partner[owner]:
                 owner = 0
             if node.kind == "open" and node.attributes.get("translatable") == "false":
@@ -81,10 +87,8 @@ class _Resources:
         close = self._partner[number]
         inside = self._nodes[number + 1 : close]
         # blanks around a text are not shown
-        while inside and inside[0].kind == "text" and not inside[0].raw.strip():
-            inside = inside[1:]
-        while inside and inside[-1].kind == "text" and not inside[-1].raw.strip():
-            inside = inside[:-1]
+        seen = [at for at, node in enumerate(inside) if node.kind != "text" or node.raw.strip()]
+        inside = inside[seen[0] : seen[-1] + 1] if seen else []
         content = _content(inside)
         if not has_words(plain(content)) or _REFERENCE.fullmatch(plain(content)):
             return
@@ -96,7 +100,7 @@ class _Resources:
         escape = escaper(self.file.text[start:end])
         is_data = inside[0].kind == "cdata"
         tag = self._nodes[number]
-        missing = self._missing(owner) if owner and tag.attributes.get("quantity") == "other" else []
+        missing = self._missing if owner and tag.attributes.get("quantity") == "other" else []
         margin = self._nodes[number - 1].raw if self._nodes[number - 1].kind == "text" else ""
 
         def edits(translation: Content) -> Iterable[Edit]:
@@ -111,14 +115,6 @@ class _Resources:
                 yield Edit(after, after, f"{margin}{opening}{text}{self._nodes[close].raw}")
 
         self.segments.append(Segment(content, edits, self.file.line(start)))
-
-    def _missing(self, owner: int) -> list[str]:
-        """Return the plural categories that the language of the translation needs and a plural lacks."""
-        if owner not in self._stated:
-            inside = self._nodes[owner : self._partner[owner]]
-            self._stated[owner] = {node.attributes.get("quantity", "") for node in inside if node.name == "item"}
-        wanted = plural_categories(self._language) if self._language else []
-        return [name for name in wanted if name not in self._stated[owner]]
 
 
 def _content(nodes: list[Node]) -> Content:
@@ -143,11 +139,7 @@ def _content(nodes: list[Node]) -> Content:
         else:
             items.append(Tag("void", node.raw, node.start + 1))
         number += 1
-    if items and isinstance(first := items[0], str):
-        items[0] = first.lstrip()
-    if items and isinstance(last := items[-1], str):
-        items[-1] = last.rstrip()
-    return tuple(item for item in items if item != "")
+    return stripped(joined(items))
 
 
 def _unescaped(text: str) -> str:

@@ -39,7 +39,9 @@ class _Frame:
 
     is_mapping: bool = False
     in_flow: bool = False
-    key: ScalarEvent | None = None
+    in_key: bool = False
+    """True if it is a key of a mapping, or stands in one."""
+    key: NodeEvent | None = None
     """The key that waits for its value."""
     keys: list[str] = field(default_factory=list)
     other: tuple[int, str, list[Copy]] | None = None
@@ -73,23 +75,26 @@ class _Reader:
             frame = self._frames[-1]
             if isinstance(event, CollectionEndEvent):
                 self._add_plurals(self._frames.pop())
-                self._frames[-1].key = None
             elif isinstance(event, CollectionStartEvent):
                 is_flow = bool(event.flow_style) or frame.in_flow
-                self._frames.append(_Frame(isinstance(event, MappingStartEvent), is_flow))
+                in_key = frame.in_key or (frame.is_mapping and frame.key is None)
+                if in_key and not frame.in_key:
+                    frame.key = event
+                elif frame.is_mapping:
+                    frame.key = None
+                self._frames.append(_Frame(isinstance(event, MappingStartEvent), is_flow, in_key))
                 if len(self._frames) > MAX_DEPTH:
-                    line = event.start_mark.line + 1
-                    raise DataError(
-                        "{name}:{line}: nested deeper than {limit}", self.strings.file.name, line, MAX_DEPTH
-                    )
+                    where = (self.strings.file.name, event.start_mark.line + 1, MAX_DEPTH)
+                    raise DataError("{name}:{line}: nested deeper than {limit}", *where)
             elif isinstance(event, ScalarEvent) and frame.is_mapping and frame.key is None:
                 frame.key = event
                 frame.keys.append(event.value)
                 self._roots += [event] if len(self._frames) == 2 else []
             elif isinstance(event, NodeEvent):
-                if isinstance(event, ScalarEvent):
+                if isinstance(event, ScalarEvent) and not frame.in_key:
                     self._add(event, frame)
-                frame.key = None if frame.is_mapping and frame.key else frame.key
+                # an alias may be a key
+                frame.key = event if frame.is_mapping and frame.key is None else None
         self._switch_language()
 
     def _add(self, event: ScalarEvent, frame: _Frame) -> None:
@@ -104,7 +109,7 @@ class _Reader:
         write = _writer(self._text[start:end], event, frame)
         if event.style in ("|", ">"):
             end = start + len(self._text[start:end].rstrip())
-        elif frame.key is not None and frame.key.value == "other" and not frame.in_flow:
+        elif isinstance(frame.key, ScalarEvent) and frame.key.value == "other" and not frame.in_flow:
             column = frame.key.start_mark.column
             frame.other = (end, self._text[frame.key.start_mark.index - column : frame.key.start_mark.index], copies)
         self.strings.add(start, end, event.value, write, is_prose=False, copies=copies)

@@ -6,7 +6,6 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -45,6 +44,13 @@ class EngineFactory(Protocol):
 
     def attention_maps(self, translator: Any, text: str, translation: str | None) -> list[Any]:
         """Return the attention maps of a translator that reads `text` and writes `translation`."""
+
+
+def entry_points(**asked: str) -> Any:
+    """Return what other distributions offer; the module that finds it takes long to load, and few need it."""
+    from importlib.metadata import entry_points as offered
+
+    return offered(**asked)
 
 
 @cache

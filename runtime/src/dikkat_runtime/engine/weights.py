@@ -33,10 +33,13 @@ class Weights:
     """The arrays that C reads in place."""
 
     def array(self, name: str, *shape: int) -> Array:
-        """Return a copy of one array that C can read.
+        """Return a copy of one array that C can read, and keep it. Raises as `_copy`."""
+        copy = self._copy(name, *shape)
+        self._kept.append(copy)
+        return copy
 
-        Raises `DataError` where it is missing or has another shape or type.
-        """
+    def _copy(self, name: str, *shape: int) -> Array:
+        """Return a copy of one array. Raises `DataError` where it is missing or has another shape or type."""
         source = self.arrays.get(name)
         if source is None:
             raise self._unfit(msg("parameter {name} is missing", name))
@@ -49,19 +52,20 @@ class Weights:
         if not np.isfinite(source).all():
             raise DataError("{where}: damaged: {name} holds values that are not finite; train again", self.where, name)
         self.used.add(name)
-        copy = aligned(source)
-        self._kept.append(copy)
-        return copy
+        return aligned(source)
 
     def has(self, name: str) -> bool:
         """Return whether there is an array of this name; a linear layer may have no bias."""
         return name in self.arrays
 
     def linear(self, name: str, outputs: int, inputs: int, rows: slice = slice(None)) -> Linear:
-        """Return some `rows` of a linear layer, in eight bits where weights are."""
-        weight = self.array(f"{name}.weight", outputs, inputs)
+        """Return some `rows` of a linear layer, in eight bits where weights are: then it holds no other numbers."""
+        weight = (self._copy if self.in_bytes else self.array)(f"{name}.weight", outputs, inputs)
         bias = self.array(f"{name}.bias", outputs) if self.has(f"{name}.bias") else None
-        return self.matrix(weight[rows], None if bias is None else bias[rows])
+        layer = self.matrix(weight[rows], None if bias is None else bias[rows])
+        if self.in_bytes:
+            layer.weight = None
+        return layer
 
     def matrix(self, weight: Array, bias: Array | None = None) -> Linear:
         """Return a linear layer of a matrix (outputs, inputs) that is kept already."""

@@ -66,6 +66,8 @@ def _described() -> dict[str, str]:
 
 def levels() -> list[str]:
     """Return the levels that this processor can run, the best first."""
+    if platform.machine() in ("aarch64", "arm64"):
+        return ["armv8"]  # what every such processor has
     return [level for level, needed in NEEDS.items() if needed <= processor_flags()]
 
 

@@ -47,6 +47,7 @@ LEVELS = {
     "native": (_NATIVE, *([_WHOLE_VECTORS] if "avx512f" in processor_flags() else [])),
     "avx2": ("-march=x86-64-v3",),
     "avx512": _AVX512,
+    "armv8": ("-mcpu=generic",),
     "amx": (*_AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"),
 }
 """Options of the compiler for each level; `cpu.NEEDS` lists the processor flags of each level."""

@@ -67,7 +67,6 @@ class LineReader:
         self._raw, self._path, self._packing, self._format = raw, path, packing, records
         self._size = max(1, raw.seek(0, 2))
         raw.seek(0)
-        self._is_first_chunk = True
 
     @property
     def fraction(self) -> float:

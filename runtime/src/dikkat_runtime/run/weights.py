@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.errors import DataError, MissingInputError, unreadable
+from dikkat_runtime.errors import DataError, MissingInputError, OutOfMemoryError, msg, unreadable
 from dikkat_runtime.files import open_regular
 from dikkat_runtime.strict_json import parse_json
 
@@ -25,6 +25,8 @@ _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4
 """The types of arrays of a run, by their names in the file."""
 STORED_PRECISION = "precision"
 """The note of the precision that weights were exported in; none for float32."""
+MEMORY_SHARE = {"float32": 1.0, "int8": 0.5}
+"""What an engine holds in memory of its own, at least, as a share of a file of float32 numbers, by its precision."""
 SCALE = ":scale"
 """Ends the name of the array with the size of a step of each row of a matrix in eight bits."""
 
@@ -36,6 +38,37 @@ def require_weights(path: Path) -> None:
     if (path.parent / "card.md").exists():  # written last, so its run was whole once
         raise MissingInputError("{path}: is missing from the run; restore it from a copy", path)
     raise MissingInputError("{path}: no weights yet; continue training with --resume until it validates", path)
+
+
+def free_memory() -> int | None:
+    """Return the bytes that the machine can still give, or the group that this process is in; None where unknown."""
+    limits = []
+    try:
+        with Path("/proc/meminfo").open(encoding="ascii") as lines:
+            limits += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        most, used, stat = (Path(f"/sys/fs/cgroup/memory.{name}").read_text() for name in ("max", "current", "stat"))
+        # what is kept of files is given back when memory is asked for
+        kept = next(int(line.split()[1]) for line in stat.splitlines() if line.startswith("file "))
+        limits.append(int(most) - int(used) + kept)
+    except (OSError, ValueError, StopIteration):
+        pass  # another system, or a group without a limit
+    return min(limits, default=None)
+
+
+def require_memory(path: Path, precision: str) -> None:
+    """Raise `OutOfMemoryError` where the weights of a file cannot fit into memory in a precision, before any is read.
+
+    The message names a precision that would fit.
+    """
+    free, stored = free_memory(), path.stat().st_size if path.exists() else 0
+    needed = {name: stored * share for name, share in MEMORY_SHARE.items()}
+    if free is None or needed.get(precision, stored) <= free:
+        return
+    fits = [name for name, size in needed.items() if size <= free]
+    advice = msg("--precision {precision} would fit", fits[0]) if fits else msg("no precision would fit")
+    raise OutOfMemoryError(
+        "{path}: its weights take {needed:.1f} GiB in {precision}, but only {free:.1f} GiB are free; {advice}"
+    ).fill(path, needed.get(precision, stored) / 2**30, precision, free / 2**30, advice)
 
 
 def read_weights(path: Path) -> dict[str, Array]:

@@ -21,6 +21,7 @@ import numpy as np
 from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.fragments import Structure
+from dikkat_runtime.documents.paragraphs import MAX_WHOLE_LENGTH
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.errors import DataError, DikkatError, came_of_memory
@@ -109,7 +110,7 @@ def _text(job: Fields, data: bytes, engine: ServerEngine) -> Message:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise DataError("the file is not valid UTF-8") from None
-    parts = split_text(text, job["source"])
+    parts = split_text(text, job["source"], whole=MAX_WHOLE_LENGTH)
     segments = segments_of(parts)
     engine.count(len(text), len(segments))
     translations = iter(engine.translate(segments))

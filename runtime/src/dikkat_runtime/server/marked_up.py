@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from dikkat_runtime.documents.decoded_file import TextDocument
 from dikkat_runtime.documents.fragments import html_fragment, xml_fragment
-from dikkat_runtime.documents.segments import Content, Item, Tag
+from dikkat_runtime.documents.segments import Content, Tag, tagged
 from dikkat_runtime.documents.translation import Align, ContentTranslator
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.schemas import TEXT, list_of, required
@@ -18,7 +18,7 @@ from dikkat_runtime.server.segments import pieces
 from dikkat_runtime.text.glossary import Term
 from dikkat_runtime.text.sentences import split_sentences
 
-_LINE_BREAKS = re.compile(r"([\r\n]+)")
+_LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
 class WaitedEngine(Protocol):
@@ -71,14 +71,7 @@ def _prepared(content: Content, options: TextOptions) -> Content:
     """Return content in which line breaks that end a sentence are tags."""
     if options.markup != "xml" or not options.lines:
         return content
-    items: list[Item] = []
-    for item in content:
-        if not isinstance(item, str):
-            items.append(item)
-            continue
-        for number, line in enumerate(_LINE_BREAKS.split(item)):
-            items.append(Tag("void", line, ends_sentence=True, is_text=True) if number % 2 else line)
-    return tuple(item for item in items if item != "")
+    return tuple(tagged(content, _LINE_BREAKS, lambda match: Tag("void", match[0], ends_sentence=True, is_text=True)))
 
 
 def _sentences(text: str, language: str, cuts: bool) -> list[str]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ParamSpec, TypeVar
 
+from dikkat_runtime.documents.paragraphs import MAX_WHOLE_LENGTH
 from dikkat_runtime.text.normalizing import enclosed
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.sentences import cut_at_sentences
@@ -24,10 +25,6 @@ async def in_thread(function: Callable[P, T], *arguments: P.args, **options: P.k
 @cache
 def _thread() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(1, "in_thread")
-
-
-MAX_SEGMENT_LENGTH = 400
-"""Most characters of a segment; a longer sentence is cut at a space, or where there is none, anywhere."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,14 +44,17 @@ class Segment:
 Part = Fixed | Segment
 
 
-def split_text(text: str, language: str = "", *, sentences: bool = True, lines: bool = True) -> list[Part]:
+def split_text(
+    text: str, language: str = "", *, sentences: bool = True, lines: bool = True, whole: int = 0
+) -> list[Part]:
     """Return the lines of a text, cut into sentences; white space between them is fixed.
 
-    A line that is one quotation is not cut: its marks are one another's.
+    Lines of up to `whole` characters stay whole, since a model reads them best as they were written. So does a line
+    that is one quotation: its marks are one another's.
     """
     parts = list[Part]()
     for line in re.split(r"([\r\n]+)", text) if lines else [text]:
-        is_whole = not sentences or enclosed(line.strip(), language) is not None
+        is_whole = not sentences or len(line) <= whole or enclosed(line.strip(), language) is not None
         for sentence in [line] if is_whole else cut_at_sentences(line, language):
             for piece in pieces(sentence):
                 parts += _stripped(piece)
@@ -67,11 +67,11 @@ def segments_of(parts: Sequence[Part]) -> list[str]:
 
 
 def pieces(sentence: str) -> Iterator[str]:
-    """Yield a sentence, cut where it is longer than a segment may be."""
+    """Yield a sentence, cut at a space where it is longer than a segment may be; without one, anywhere."""
     start = 0
-    while len(sentence) - start > MAX_SEGMENT_LENGTH:
-        cut = sentence.rfind(" ", start + MAX_SEGMENT_LENGTH // 2, start + MAX_SEGMENT_LENGTH)
-        cut = start + MAX_SEGMENT_LENGTH if cut < 0 else cut
+    while len(sentence) - start > MAX_WHOLE_LENGTH:
+        cut = sentence.rfind(" ", start + MAX_WHOLE_LENGTH // 2, start + MAX_WHOLE_LENGTH)
+        cut = start + MAX_WHOLE_LENGTH if cut < 0 else cut
         yield sentence[start:cut]
         start = cut
     yield sentence[start:]

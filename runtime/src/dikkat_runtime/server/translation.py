@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dikkat_runtime.documents.alignment import word_spans
+from dikkat_runtime.documents.paragraphs import MAX_WHOLE_LENGTH
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
@@ -78,12 +79,12 @@ async def translate_texts(
 
 
 async def split_texts(
-    texts: Sequence[str], language: str, *, sentences: bool = True, lines: bool = True
+    texts: Sequence[str], language: str, *, sentences: bool = True, lines: bool = True, whole: int = 0
 ) -> list[list[Part]]:
     """Return the parts of each text; long ones are cut next to the event loop."""
 
     def split() -> list[list[Part]]:
-        return [split_text(text, language, sentences=sentences, lines=lines) for text in texts]
+        return [split_text(text, language, sentences=sentences, lines=lines, whole=whole) for text in texts]
 
     return await _computed(texts, split)
 
@@ -96,7 +97,9 @@ async def _computed(texts: Sequence[str], function: Callable[[], T]) -> T:
 async def _plain_texts(call: Call, task: Translate, texts: Sequence[str], options: TextOptions) -> list[list[str]]:
     """Return the translations of each text by their rank."""
 
-    parts = await split_texts(texts, task.model.source, sentences=options.sentences, lines=options.lines)
+    parts = await split_texts(
+        texts, task.model.source, sentences=options.sentences, lines=options.lines, whole=MAX_WHOLE_LENGTH
+    )
     segments = [segment for text_parts in parts for segment in segments_of(text_parts)]
     translations = iter(await call.compute(task, segments))
 

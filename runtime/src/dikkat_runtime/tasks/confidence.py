@@ -97,13 +97,12 @@ _WORDS = {
     "nl": r"\b(?:niet|niets|nooit|niemand|geen|nee|zonder|noch)\b",
     "tr": r"\b(?:değil\w*|yok\w*|hiç\w*|asla|hayır|ne)\b|s[ıiuü]z\b|\w{2,}m[aeıiuü](?:[yzdmscn]\w*|l[ıi]\w*|)\b",
 }
-_PATTERNS = {language: re.compile(pattern, re.IGNORECASE) for language, pattern in _WORDS.items()}
 
 
 def negates(text: str, language: str) -> bool | None:
     """Return whether a word or suffix of negation is in `text`; None for a language whose words are not listed here."""
-    pattern = _PATTERNS.get(re.split("[-_.@]", language.lower(), maxsplit=1)[0])
-    return None if pattern is None else pattern.search(text) is not None
+    pattern = _WORDS.get(re.split("[-_.@]", language.lower(), maxsplit=1)[0])
+    return None if pattern is None else re.search(pattern, text, re.IGNORECASE) is not None
 
 
 def loses_negation(source: str, translation: str, languages: tuple[str, str]) -> bool:
@@ -126,7 +125,7 @@ WORD_FEATURES = (
     "lowest log-probability", "mean log-probability", "lowest margin", "highest entropy", "attention entropy",
     "attention peak", "coverage", "log-probability before", "log-probability behind", "sentence", "length",
 )  # fmt: skip
-_WORD = re.compile("[\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]|[^\\s\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]+")
+_WORD = "[\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]|[^\\s\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]+"
 _UNLIKELY = -2.0
 """Nats, below which a token is unlikely."""
 _FLOOR = -20.0
@@ -143,7 +142,7 @@ class Word:
 
 def words_of(text: str) -> list[Word]:
     """Return the words between spaces; in scripts without spaces, the characters."""
-    return [Word(match[0], *match.span()) for match in _WORD.finditer(text)]
+    return [Word(match[0], *match.span()) for match in re.finditer(_WORD, text)]
 
 
 def sentence_features(scores: ForcedScores) -> list[float]:

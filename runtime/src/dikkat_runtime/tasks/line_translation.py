@@ -11,6 +11,8 @@ from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, r
 from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
 from dikkat_runtime.tasks.surrogates import (
+    FIRST_SYMBOL,
+    LAST_MARK,
     Filled,
     Protected,
     fill,
@@ -192,7 +194,7 @@ class LineTranslator:
             for text, prefix in zip(texts, prefixes, strict=True)
         ]
         with_words = [has_words(safe.text) for safe in protected]
-        cut = iter(self._segmenter.segment([safe.text for safe, has in zip(protected, with_words, strict=True) if has]))
+        cut = self._cut([safe for safe, has in zip(protected, with_words, strict=True) if has])
         lines = []
         for number, (text, safe, has) in enumerate(zip(texts, protected, with_words, strict=True)):
             segments = next(cut) if has else Segments([Piece(text, ())])
@@ -202,6 +204,14 @@ class LineTranslator:
                 typed = shared_out(safe.marked(prefix), segments.pieces, self._reading.languages)
             lines.append(_Line(text, safe if has else Protected(text), segments, typed, before + number))
         return lines
+
+    def _cut(self, lines: Sequence[Protected]) -> Iterator[Segments]:
+        """Yield the pieces of lines; of one that holds a corrected sentence, each of its sentences."""
+        by_sentences = self._segmenter.by_sentences()
+        for line, usual in zip(lines, self._segmenter.segment([line.text for line in lines]), strict=True):
+            first, *others = cut_at_sentences(line.text, self._reading.languages[0])
+            known = (self._corrected(line.restored(text.strip())) for text in (first, *others) if others)
+            yield usual if all(correction is None for correction in known) else by_sentences.segment([line.text])[0]
 
     def _parts(self, lines: Sequence[_Line]) -> list[_Part]:
         """Return the requests for the pieces of lines."""
@@ -217,6 +227,9 @@ class LineTranslator:
         for (line, number, piece), (filled, manner) in zip(pieces, readings, strict=True):
             ids = () if filled is None else ids_of.get(filled.text, piece.ids)
             request = None
+            known = self._corrected(line.protected.restored(piece.text)) if line.typed is UNTYPED and ids else None
+            if known is not None:
+                piece, filled, ids, manner = Piece(known, ()), None, (), USUAL
             if filled is not None and ids:
                 begun = line.typed.begun if number == line.typed.number else ""
                 demands = (*filled.demands, *self._demands(filled.text))
@@ -329,6 +342,7 @@ class LineTranslator:
             "long word": line.segments.copied_word,
             "carriage return": "\r" in line.text,
             "direction": has_hidden_direction(line.text),
+            "symbols": len(line.protected.symbols) >= LAST_MARK - FIRST_SYMBOL,
         }
         for event, happened in events.items():
             if happened:

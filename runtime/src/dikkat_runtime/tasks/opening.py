@@ -20,7 +20,7 @@ from dikkat_runtime.run.config import labels_of, member_runs, read_config, secti
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
 from dikkat_runtime.run.parts import CONFIG, TARGET_TOKENIZER, TOKENIZER, WEIGHTS
-from dikkat_runtime.run.weights import read_weights
+from dikkat_runtime.run.weights import read_weights, require_memory
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 EngineT = TypeVar("EngineT", bound=NativeStack)
@@ -103,6 +103,7 @@ def native_translation(request: EngineRequest, precision: Precision, *, all_word
     settings = model_settings(request.config, str(request.run / CONFIG), NATIVE)
     shortlist = None if all_words else read_shortlist(request.run, request.config, settings)
     path, threads = request.run / WEIGHTS, request.threads
+    require_memory(path, precision)
     return NativeEngine(
         settings, read_weights(path), str(path), precision=precision, threads=threads, shortlist=shortlist
     )
@@ -142,6 +143,7 @@ def native_language_model(request: EngineRequest, precision: Precision) -> Nativ
 def _native_stack(make: Callable[..., EngineT], request: EngineRequest, precision: Precision) -> EngineT:
     settings = model_settings(request.config, str(request.run / CONFIG), STACK)
     path = request.run / WEIGHTS
+    require_memory(path, precision)
     return make(settings, read_weights(path), str(path), precision=precision, threads=request.threads)
 
 

@@ -20,7 +20,7 @@ SURROGATES = (
 FIRST_MARK, LAST_MARK = 0xE000, 0xF8FF
 FIRST_SYMBOL = 0xF400
 """Marks from here on stand for symbols: the model reads the text without them."""
-_MARK = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
+MARK = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
 SYMBOL = re.compile(f"[{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}]")
 BEFORE_MARK = re.compile(f"(?<! ) [{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}](?=[.,;:!?…])")
 _SURE = 4
@@ -49,7 +49,7 @@ class Protected:
         """Return a text with the placeholders and the symbols instead of their marks."""
         if not self.placeholders and not self.symbols:
             return text
-        return _MARK.sub(lambda match: self._original(ord(match[0])), text)
+        return MARK.sub(lambda match: self._original(ord(match[0])), text)
 
     def _original(self, mark: int) -> str:
         originals, number = (
@@ -79,7 +79,7 @@ def protect(text: str, symbols: Sequence[tuple[int, int, str]] = ()) -> Protecte
     `symbols` are spans of the text, in order, and what the translation has for each; those inside a placeholder are
     part of it, and beyond the first thousand the model reads them.
     """
-    spans = protected_spans(text, _MARK)
+    spans = protected_spans(text, MARK)
     if len(spans) > FIRST_SYMBOL - FIRST_MARK:
         return Protected(text)
     merged: list[tuple[int, int]] = []
@@ -91,8 +91,6 @@ def protect(text: str, symbols: Sequence[tuple[int, int, str]] = ()) -> Protecte
     free = _outside(symbols, merged)[: LAST_MARK - FIRST_SYMBOL]
     marks = [(*span, chr(FIRST_MARK + number)) for number, span in enumerate(merged)]
     marks += [(start, end, chr(FIRST_SYMBOL + number)) for number, (start, end, _) in enumerate(free)]
-    if not marks:
-        return Protected(text)
     parts, position = list[str](), 0
     for start, end, mark in sorted(marks):
         parts += [text[position:start], mark]
@@ -146,11 +144,11 @@ def fill(text: str, ranked: Sequence[str], context: str = "") -> Filled:
     """Replace the marks of a piece by surrogates, the first of `ranked` that are neither in it nor in `context`."""
     symbols = tuple(SYMBOL.findall(text))
     text = without_symbols(text)
-    marks = tuple(_MARK.findall(text))
+    marks = tuple(MARK.findall(text))
     usable = [name for name in ranked if not re.search(rf"(?<!\w){name}(?!\w)", f"{text} {context}")] if marks else []
     names = tuple(zip(marks, usable, strict=False))
     surrogate_of = dict(names)
-    filled = _MARK.sub(lambda match: surrogate_of.get(match[0], ""), text)
+    filled = MARK.sub(lambda match: surrogate_of.get(match[0], ""), text)
     return Filled(filled if len(names) == len(marks) else " ".join(filled.split()), names, marks, symbols)
 
 
@@ -210,7 +208,7 @@ def with_outer_symbols(piece: str, symbols: Sequence[str], translation: str) -> 
             first.append(f"{mark}{' ' if after[:1].isspace() else ''}")
     closing = ""
     if last:
-        rest = _MARK.sub("", piece.split(last[0][-1], 1)[1]).strip()
+        rest = MARK.sub("", piece.split(last[0][-1], 1)[1]).strip()
         if rest and not rest.strip(END_MARKS):
             text = translation.rstrip(END_MARKS).rstrip()
             translation, closing = text, translation[len(text) :]

@@ -30,8 +30,8 @@ CLEAR = 0.4
 """Share of its attention from which the word that looks at a source most translates it; docs/decisions.md says why."""
 _WHOLLY = 0.75
 """Share from which words next to it belong to the same translation."""
-_AS_CLEAR = 0.9
-"""Share of the highest from which a word in front translates the source as well."""
+_NEAR = 0.5
+"""Share of the highest from which another word may translate the source instead."""
 _CLITIC = 2
 """Most letters of a word in front that is an article or a pronoun, and stays."""
 _MAX_WAYS = 32
@@ -141,7 +141,8 @@ class TermPlacer:
             there = held_spans(written, [term])
             for source_span in term.spans:
                 positions = list(token_positions(source_tokens, [source_span]))
-                own = _translating(words, tokens, attention[:, positions].sum(axis=1))
+                before = attention[:, positions[0] - 1] if positions and positions[0] else 0 * attention[:, 0]
+                own = _translating(words, tokens, attention[:, positions].sum(axis=1), before)
                 if own is None or any(_overlap(own, other) for other in taken):
                     return None
                 taken.append(own)
@@ -220,18 +221,17 @@ class TermPlacer:
         return scores
 
 
-def _translating(words: Sequence[Span], tokens: Sequence[Span], looks: Array) -> Span | None:
-    """Return the words next to each other that look (T,) at a source, None where none clearly does."""
-    shares = [
-        max((float(looks[n]) for n, (a, b) in enumerate(tokens) if a < end and b > start), default=0.0)
-        for start, end in words
-    ]
+def _translating(words: Sequence[Span], tokens: Sequence[Span], looks: Array, before: Array) -> Span | None:
+    """Return the words next to each other that look (T,) at a source, None where none clearly does.
+
+    Of words that look at it alike, an article looks at what stands `before` (T,) the source, too.
+    """
+    held = [[n for n, (a, b) in enumerate(tokens) if a < end and b > start] for start, end in words]
+    shares, own = ([max(map(float, row[n]), default=0.0) for n in held] for row in (looks, looks - before))
     if not shares or max(shares) < CLEAR:
         return None
-    clearest = [n for n, share in enumerate(shares) if share >= _AS_CLEAR * max(shares)]
-    # the first run of words that look alike, and of the words of one token the longest, which no elision has cut
-    run = [n for n in clearest if n - clearest[0] == clearest.index(n)]
-    first = last = max(run, key=lambda n: (shares[n], words[n][1] - words[n][0]))
+    near = [n for n, share in enumerate(shares) if share >= _NEAR * max(shares)]
+    first = last = max(near, key=lambda n: (own[n], words[n][1] - words[n][0]))
     while first and shares[first - 1] >= _WHOLLY and words[first - 1][1] - words[first - 1][0] > _CLITIC:
         first -= 1
     while last + 1 < len(shares) and shares[last + 1] >= _WHOLLY:

@@ -10,7 +10,9 @@ from dikkat_runtime.tasks.confidence import Flag
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.placeholders import KINDS, Kind
 
-Event = Literal["cut", "long word", "carriage return", "loop", "unfinished", "misplaced", "direction", "words lost"]
+Event = Literal[
+    "cut", "long word", "carriage return", "loop", "unfinished", "misplaced", "direction", "symbols", "words lost"
+]
 
 _MESSAGES: dict[Event, tuple[str, str]] = {
     "cut": (
@@ -45,6 +47,7 @@ _MESSAGES: dict[Event, tuple[str, str]] = {
         "{count:,} lines had direction controls, which may show a text in another order than it is read; they "
         "are left out",
     ),
+    "symbols": ("1 line had more symbols than are carried", "{count:,} lines had more symbols than are carried"),
     "words lost": (
         "1 line has a prefix after which the model lost words of the line",
         "{count:,} lines have a prefix after which the model lost words of the line",

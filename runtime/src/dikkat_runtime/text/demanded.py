@@ -115,22 +115,15 @@ def measures(text: str) -> tuple[Demanded, ...]:
     """
     if not _HINT.search(text):
         return ()
-    spans: dict[tuple[str, str], list[tuple[int, int]]] = {}
-    written: dict[tuple[str, str], str] = {}
+    occurrences: dict[tuple[str, str], list[re.Match[str]]] = {}
     for match in _MEASURE.finditer(text):
-        key = match["number"] or match["first"], match["sign"] or match["unit"]
-        spans.setdefault(key, []).append(match.span())
-        written.setdefault(key, match[0])
-    return tuple(
-        Demanded(
-            tuple(dict.fromkeys((written[key], *_ways(*key)))),
-            len(occurrences),
-            "number",
-            written[key],
-            tuple(occurrences),
-        )
-        for key, occurrences in spans.items()
-    )
+        occurrences.setdefault((match["number"] or match["first"], match["sign"] or match["unit"]), []).append(match)
+    demands = []
+    for key, matches in occurrences.items():
+        forms = dict.fromkeys((written := matches[0][0], *_ways(*key)))
+        spans = tuple(match.span() for match in matches)
+        demands.append(Demanded(tuple(forms), len(matches), "number", written, spans))
+    return tuple(demands)
 
 
 def _ways(number: str, unit: str) -> list[str]:

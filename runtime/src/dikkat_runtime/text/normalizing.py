@@ -59,7 +59,8 @@ def normalized(text: str, known: Container[str]) -> str:
         return text if "\t" not in text and "  " not in text else re.sub(SPACE, " ", text)
     text = re.sub(QUIET, "", text)
     if any(joiner in text for joiner in _JOINERS):
-        text = _without_stray_joiners(text)
+        # those of emoji stay
+        text = re.sub(JOINER, lambda match: match[0] if _joins_emoji(match.string, match.start()) else "", text)
     text = _composed(text, known)
     plain = "".join(character if character in known else _plain(character, known) for character in text)
     grouped = re.sub(DIGIT_GROUP, GROUP_MARK, plain) if GROUP_MARK not in plain else plain
@@ -71,11 +72,6 @@ def normalized(text: str, known: Container[str]) -> str:
 def has_hidden_direction(text: str) -> bool:
     """Return whether controls of direction may show a text in another order than a model reads it."""
     return not text.isascii() and re.search(f"[{BIDIRECTIONAL}]", text) is not None
-
-
-def _without_stray_joiners(text: str) -> str:
-    """Return a text without joiners that join no letters; those of emoji stay."""
-    return re.sub(JOINER, lambda match: match[0] if _joins_emoji(text, match.start()) else "", text)
 
 
 def _joins_emoji(text: str, index: int) -> bool:

@@ -20,11 +20,13 @@ _PATTERNS: dict[Kind, str] = {
     "number": r"\d+(?:[.,'’\u00a0\u202f](?=\d{3}(?!\d))\d{3})*(?:[.,]\d+)*",
 }
 _GROUPS = {f"g{index}": kind for index, kind in enumerate(_PATTERNS)}
+ADDRESS, *_ = PROTECTED = [name for name, kind in _GROUPS.items() if kind in ("URL", "e-mail", "placeholder")]
+"""The groups of what stands for no language, the first that of an address."""
 # compiled by `re` at the first use: most texts hold no placeholder
 ANY = "|".join(f"(?P<{name}>{_PATTERNS[kind]})" for name, kind in _GROUPS.items())
 _HINT = re.compile(r"[\d%{@&</]")
 _GROUPED = re.compile(r"(?<=\d)[\s.,'’](?=\d{3})")
-_MARKS = ".,:;!?)]}»”"
+MARKS = ".,:;!?)]}»”"
 """Punctuation that may follow an address."""
 
 
@@ -48,9 +50,8 @@ def spans(text: str) -> Counter[tuple[Kind, str]]:
 
 def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
     """Return the spans of placeholders, URLs and e-mail addresses, and of each match of `also` outside them."""
-    wanted = ("placeholder", "URL", "e-mail")
     matches = list(re.finditer(ANY, text)) if _may_have_spans(text) else []
-    spans = [_without_marks(match) for match in matches if _GROUPS[match.lastgroup or ""] in wanted]
+    spans = [_without_marks(match) for match in matches if match.lastgroup in PROTECTED]
     alone = [match.span() for match in also.finditer(text)]
     starts = [start for start, _ in spans]
     # spans are in order and apart
@@ -61,8 +62,7 @@ def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:
 
 def _without_marks(match: re.Match[str]) -> tuple[int, int]:
     """Return the span of a match without a full stop after an address, which belongs to the sentence."""
-    is_address = _GROUPS[match.lastgroup or ""] == "URL"
-    return match.start(), match.start() + len(match[0].rstrip(_MARKS) if is_address else match[0])
+    return match.start(), match.start() + len(match[0].rstrip(MARKS) if match.lastgroup == ADDRESS else match[0])
 
 
 def _may_have_spans(text: str) -> bool:
@@ -89,7 +89,7 @@ def lost(source: str, translation: str) -> tuple[set[Kind], list[tuple[Kind, str
 
 def _normal(kind: Kind, written: str) -> str:
     if kind == "URL":
-        return written.rstrip(_MARKS)
+        return written.rstrip(MARKS)
     return _digits(written).replace(" ", "").lstrip("0") or "0" if kind == "number" else written
 
 

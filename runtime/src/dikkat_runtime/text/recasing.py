@@ -43,12 +43,9 @@ def case_of(text: str) -> Case:
     begun = [word for word in words if word[0] != word[0].lower()]
     small = [word for word in words if word[0] == word[0].lower()]
     is_title = len(begun) >= MIN_TITLE_WORDS and all(len(word) <= SMALL_WORD for word in small)
-    return "titles" if is_title and len(small) * 3 <= len(begun) and _is_cased(begun) else "usual"
-
-
-def _is_cased(words: Sequence[str]) -> bool:
-    """Return whether words have capitals at their beginnings alone, but for a few."""
-    return sum(word[1:] == word[1:].lower() for word in words) * 2 > len(words)
+    # capitals inside the words too are of names and code
+    are_cased = sum(word[1:] == word[1:].lower() for word in begun) * 2 > len(begun)
+    return "titles" if is_title and len(small) * 3 <= len(begun) and are_cased else "usual"
 
 
 def recased(

@@ -71,6 +71,10 @@ class Segmenter:
         self._limits = limits
         self._language = language
 
+    def by_sentences(self) -> "Segmenter":
+        """Return a segmenter for the same model that never joins sentences."""
+        return Segmenter(self._encode, replace(self._limits, several_sentences=False), self._language)
+
     def segment(self, lines: Sequence[str]) -> list[Segments]:
         """Return the pieces of every line; each must have something to translate and no white space around it."""
         return [self._marked(line, self._segments(line, ids)) for line, ids in self._with_ids(lines)]

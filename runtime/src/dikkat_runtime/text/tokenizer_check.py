@@ -94,10 +94,6 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, bool)
 
 
-def _is_flag_or_none(value: Any) -> bool:
-    return value is None or isinstance(value, bool)
-
-
 def _is_size(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1000
 
@@ -128,7 +124,7 @@ _NORMALIZERS: Mapping[str, Mapping[str, Check]] = {
     "BertNormalizer": {
         "clean_text": _is_flag,
         "handle_chinese_chars": _is_flag,
-        "strip_accents": _is_flag_or_none,
+        "strip_accents": lambda value: value is None or isinstance(value, bool),
         "lowercase": _is_flag,
     },
 }

@@ -8,10 +8,9 @@ from typing import TextIO
 
 from dikkat.data.faults.check import EXAMPLES, DataCheck, Example, check_pairs, without_faults
 from dikkat.data.faults.pair_checks import NAMES, Fault
-from dikkat.data.json_lines import Column
 from dikkat.data.languages import primary_language
 from dikkat.data.pairs import Pair
-from dikkat.data.readers import LanguageChoice, languages_of, numbered_pairs, read_inputs
+from dikkat.data.readers import Column, LanguageChoice, languages_of, numbered_pairs, read_inputs
 from dikkat_runtime.files import write_streaming
 
 

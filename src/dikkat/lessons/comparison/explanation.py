@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from dikkat.explain.explanation import Column, Explanation, Step, Table
 from dikkat.explain.pictures import check_format, new_figure, save_figure
@@ -75,15 +74,15 @@ class Comparison:
     seconds: float
 
 
-def as_json(comparison: Comparison) -> str:
-    """Return one JSON object; exponents that could not be fitted and errors that could not be measured are null."""
+def numbers(comparison: Comparison) -> dict[str, Any]:
+    """Return every number, and how each was found; None is what could not be fitted or measured."""
     content = asdict(comparison)
     content["formulas"] = {kind: asdict(written) for kind, written in formulas(comparison.settings.cell).items()}
     content["how"] = {"time": HOW_TIMED, "memory": HOW_MEMORY, "chance": CHANCE}
     every = [*content["reaches"], content["joined"], content["missed"]]
     for written, reach in zip(every, [*comparison.reaches, comparison.joined, comparison.missed], strict=True):
         written.update(length=reach.length, earliest=reach.earliest, reached=reach.reached)
-    return json.dumps(content, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
+    return content
 
 
 _CELL_NAMES = {"gru": msg("gated recurrent unit"), "rnn": msg("Elman's cell")}

@@ -38,8 +38,8 @@ INITIAL = "initial.safetensors"
 """Name of the file of initial weights in the new run's own directory, since the other run may move."""
 
 _BACKBONE = ("embedding.", "positions.", "embedding_norm.", "encoder.")
-_FREE = ("target_vocab_size", "dropout", "attention_dropout", "start_from_zero", "add_source_eos", "target_prefix")
-"""Settings that no shape of a backbone depends on."""
+_FREE = ("dropout", "attention_dropout")
+"""Settings that a classifier chooses anew where its backbone was trained here."""
 _RENAMED = {
     "translator": {"source_embedding.": "embedding."},
     # a language model is one stack of encoder blocks, which it calls its decoder
@@ -58,11 +58,13 @@ def shape_settings(path: Path, asked: Settings | None = None) -> Settings:
     run = RunDirectory.open(path)
     settings = run.read_config()
     task = _task(run, settings)
-    model = {key: value for key, value in settings["model"].items() if key not in _FREE}
+    is_imported = "imported_from" in settings
+    model = {key: value for key, value in settings["model"].items() if is_imported or key not in _FREE}
+    model |= {"target_vocab_size": None, "start_from_zero": False, "add_source_eos": True, "target_prefix": None}
     if task == "lm":
         model["encoder_layers"] = model["decoder_layers"]
     shape: Settings = {"model": model, "tokenizer": settings.get("tokenizer", {})}
-    if "imported_from" not in settings:
+    if not is_imported:
         return shape
     head_settings = settings.get("encoder", settings.get("classifier", {}))
     pooling = {"pooling": head_settings["pooling"]} if head_settings.get("pooling") in ("mean", "first") else {}

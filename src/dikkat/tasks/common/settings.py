@@ -12,13 +12,15 @@ Settings = dict[str, dict[str, Any]]
 
 
 TUNED: Settings = {
-    "model": {"dropout": 0.1},
     "training": {
         "optimizer": "adamw", "learning_rate": 1e-4, "beta2": 0.999, "weight_decay": 0.01, "label_smoothing": 0.0,
         "ema_decay": 0.99, "tokens_per_batch": 2_048, "max_epochs": 2.0, "validations": 6, "patience": 4,
     },
 }  # fmt: skip
-"""Settings by which a model that another toolkit trained learns on: it must not forget what it knows."""
+"""Settings by which a model that another toolkit trained learns on: it must not forget what it knows.
+
+It keeps the dropout that it was trained with: one that never met any loses half of what it knows by it.
+"""
 LOW_RANK_RATE = 1e-3
 """Learning rate of low-rank updates, which begin at zero."""
 

@@ -306,9 +306,8 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
 
 def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
     data = config.data
-    return augmented(
-        pairs, typing_errors=data.typing_errors, no_final_mark=data.no_final_mark, seed=config.training.seed
-    )
+    shares = {"typing_errors": data.typing_errors, "no_final_mark": data.no_final_mark}
+    return augmented(pairs, **shares, seed=config.training.seed, target_language=data.target_language)
 
 
 def _words(pairs: Sequence[Pair], config: RunConfig) -> list[str]:

@@ -1,10 +1,11 @@
 // Reads lines as a model has met text, and writes its translations as the lines were written: white space, quotation marks,
-// symbols, capitals and final marks. The runtime does the same (tasks/reading.py), by the same table.
+// symbols, placeholders, capitals and final marks. The runtime does the same (tasks/reading.py), by the same table.
 
 class Reading {
   constructor(table, tokenizer) {
     const patterns = mapValues(table.patterns, (source) => new RegExp(source, "gsu"));
     [this.table, this.patterns, this.tokenizer] = [{ ...table, patterns }, patterns, tokenizer];
+    this.copied = (name) => name; // what a model makes of a name alone
     this.speller = new Speller(this.table);
     this.segmenter = new Segmenter(this.table, (text) => tokenizer.encode(withoutMarks(this.asUsual(text).read, this.table)));
   }
@@ -14,15 +15,23 @@ class Reading {
     return (this.characters ??= new Set([...Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)), ...this.tokenizer.characters()]));
   }
 
-  // Each line of a text: {text, symbols, pieces}; a piece is {text, source, symbols, read, ids, marks, writtenAs,
-  // keepsSmall, finalMarks}: its text with marks, as it was typed, and as the model reads it. A piece without ids is copied.
+  // The names that stand for placeholders, those first that the model copies unchanged.
+  get surrogates() {
+    const isCopied = (name) => this.copied(name).replace(/^[ .]+|[ .]+$/g, "") === name;
+    return (this.ranked ??= this.table.surrogates.map((name) => [!isCopied(name), name]).sort((a, b) => a[0] - b[0]).map(([, name]) => name));
+  }
+
+  // Each line of a text: {text, placeholders, symbols, pieces}; a piece is {text, source, symbols, read, ids, names, marks,
+  // writtenAs, keepsSmall, finalMarks}: its text with marks, as it was typed, and as the model reads it. A piece without ids
+  // is copied.
   lines(text) {
     return text.split("\n").map((line) => {
-      const copied = { text: line, symbols: [], pieces: [{ text: line, source: line, ids: [] }] };
+      const copied = { text: line, placeholders: [], symbols: [], pieces: [{ text: line, source: line, ids: [] }] };
       if (!this.segmenter.hasWords(line)) return copied;
-      const { text: whole, symbols } = this.marked(line);
+      const { text: whole, placeholders, symbols } = this.marked(line);
       if (!this.segmenter.hasWords(whole)) return copied;
-      return { text: line, symbols, pieces: this.segmenter.segments(whole).map((piece) => this.pieceOf(piece, symbols)) };
+      const pieces = this.segmenter.segments(whole).map((piece) => this.pieceOf(piece, placeholders, symbols));
+      return { text: line, placeholders, symbols, pieces };
     });
   }
 
@@ -71,16 +80,18 @@ class Reading {
     return { read: beginning + this.speller.corrected(read), writtenAs, keepsSmall: hasSmallWords(rest, this.table), finalMarks };
   }
 
-  pieceOf({ text, ids }, symbols) {
+  pieceOf({ text, ids }, placeholders, symbols) {
     const manner = this.asUsual(text);
-    const source = this.restored(text, symbols.map((symbol) => symbol.source));
-    return { text, source, symbols, ids, ...manner, read: withoutMarks(manner.read, this.table), marks: text.match(this.patterns.symbol) ?? [] };
+    const source = this.restored(text, placeholders, symbols.map((symbol) => symbol.source));
+    const own = ids.length ? filled(manner.read, () => this.surrogates, this.table) : { read: manner.read, names: [], placeholders: [] };
+    const read = own.placeholders.length ? this.tokenizer.encode(own.read) : ids;
+    return { text, source, inside: placeholders, symbols, ...manner, ...own, ids: read, marks: text.match(this.patterns.symbol) ?? [] };
   }
 
   // A translation of a piece in its manner, with its marks; see withInnerMarks for `gapsAt`.
   written(piece, translation, gapsAt) {
     const inner = withInnerMarks(piece, translation, gapsAt, this.table);
-    return withOuterMarks(piece, this.inManner(inner, piece), this.table);
+    return withOuterMarks(piece, withPlaceholders(piece, this.inManner(inner, piece)), this.table);
   }
 
   inManner(text, { finalMarks, ...manner }) {
@@ -89,15 +100,17 @@ class Reading {
     return finalMarks ? written.replace(this.patterns.finalMark, "") + finalMarks : written;
   }
 
-  // A text with symbols instead of their marks.
-  restored(text, symbols) {
-    return text.replace(this.patterns.symbol, (mark) => symbols[mark.charCodeAt(0) - this.table.firstSymbol] ?? mark);
+  // A text with placeholders and symbols instead of their marks.
+  restored(text, placeholders, symbols) {
+    const { firstMark, firstSymbol } = this.table;
+    const original = (code) => (code >= firstSymbol ? symbols[code - firstSymbol] : placeholders[code - firstMark]);
+    return text.replace(this.patterns.private, (mark) => original(mark.charCodeAt(0)) ?? mark);
   }
 
   // The translation of a line from what was written of its pieces.
-  joined({ symbols }, written) {
+  joined({ placeholders, symbols }, written) {
     const whole = written.length === 1 ? written[0] : joinedTexts(written.map((text) => trimmed(text, this.patterns)), this.patterns);
-    return this.restored(whole, symbols.map((symbol) => symbol.written));
+    return this.restored(whole, placeholders, symbols.map((symbol) => symbol.written));
   }
 }
 

@@ -80,9 +80,10 @@ class Speller {
   }
 }
 
-function cased(text, { writtenAs, keepsSmall }, { patterns, dottedI, smallWord }) {
+function cased(text, { writtenAs, keepsSmall, names = [] }, { patterns, dottedI, smallWord }) {
   if (writtenAs === "usual") return text;
   const form = (word, at) => {
+    if (names.some(([, name]) => name === word)) return word;
     if (writtenAs === "capitals") return uppered(word, dottedI[1]);
     return keepsSmall && at > 0 && [...word].length <= smallWord ? word : capitalized(word, dottedI[1]);
   };

@@ -20,14 +20,24 @@ function symbolSpans(text, known, { patterns, hasOrdinals }) {
 }
 
 // A text with a mark for each of `symbols`, [start, end, what the translation has for it]; beyond a thousand they stay.
-function withMarks(text, symbols, { firstSymbol, lastMark }) {
-  const marked = symbols.slice(0, lastMark - firstSymbol);
+// Placeholders have marks too, and symbols inside one are part of it.
+function withMarks(text, symbols, table) {
+  const { firstMark, firstSymbol, lastMark } = table;
+  const spans = protectedSpans(text, table);
+  if (spans.length > firstSymbol - firstMark) return { text, placeholders: [], symbols: [] };
+  const isFree = ([start, end]) => !spans.some((span) => start < span[1] && span[0] < end);
+  const free = symbols.filter(isFree).slice(0, lastMark - firstSymbol);
+  const marks = [...spans.map(([start, end], number) => [start, end, firstMark + number]), ...free.map(([start, end], number) => [start, end, firstSymbol + number])];
   let [parts, position] = ["", 0];
-  marked.forEach(([start, end], number) => {
-    parts += text.slice(position, start) + String.fromCharCode(firstSymbol + number);
+  for (const [start, end, mark] of marks.sort((a, b) => a[0] - b[0])) {
+    parts += text.slice(position, start) + String.fromCharCode(mark);
     position = end;
-  });
-  return { text: parts + text.slice(position), symbols: marked.map(([start, end, written]) => ({ source: text.slice(start, end), written })) };
+  }
+  return {
+    text: parts + text.slice(position),
+    placeholders: spans.map(([start, end]) => text.slice(start, end)),
+    symbols: free.map(([start, end, written]) => ({ source: text.slice(start, end), written })),
+  };
 }
 
 function withoutMarks(text, { patterns }) {
@@ -62,7 +72,7 @@ function withOuterMarks(piece, translation, { patterns }) {
   }
   let [text, closing] = [translation, ""];
   if (last.length) {
-    const rest = trimmed(piece.text.split(last[0].at(-1))[1].replace(patterns.symbol, ""), patterns);
+    const rest = trimmed(piece.text.split(last[0].at(-1))[1].replace(patterns.private, ""), patterns);
     if (firstMatch(patterns.onlyEndMarks, rest)) {
       text = text.replace(patterns.endMarks, "").trimEnd();
       closing = translation.slice(text.length);
@@ -72,7 +82,7 @@ function withOuterMarks(piece, translation, { patterns }) {
 }
 
 function hasWord(text) {
-  return /[\p{L}\p{N}]/u.test(text);
+  return /[\p{L}\p{N}\ue000-\uf3ff]/u.test(text); // or a placeholder
 }
 
 function trimmed(text, { edges }) {

@@ -5,6 +5,14 @@ function lengthCap(sourceTokens) {
   return Math.max(1, Math.floor(2 * sourceTokens) + 10);
 }
 
+// What a generator returns in the end.
+function valueOf(generator) {
+  for (;;) {
+    const { done, value } = generator.next();
+    if (done) return value;
+  }
+}
+
 class TranslatorModel {
   constructor(file, products = SCALAR) {
     const { header, tensors } = file;
@@ -17,6 +25,7 @@ class TranslatorModel {
     this.output = new Linear(tensors.get("output_weight"), tensors.get("output_bias")?.values ?? null);
     this.sourceTokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
     this.reading = new Reading(header.reading, this.sourceTokenizer);
+    this.reading.copied = (name) => this.targetTokenizer.decode(valueOf(this.search(this.sourceTokenizer.encode(name))).tokens);
     this.targetTokenizer = joint ? this.sourceTokenizer : new Tokenizer(header.tokenizers.target, header.targetLanguage);
   }
 

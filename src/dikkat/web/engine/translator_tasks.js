@@ -27,7 +27,7 @@ TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...questi
     ids, tokens, score, isFinished: finished, milliseconds: performance.now() - started, headsOff: null, saliency: null,
     unseen: unseenIn(sourceTokenizer, ids, read),
     translation: model.joined(lines), at: number,
-    pieces: pieces.map((piece) => ({ source: piece.source, target: model.reading.restored(piece.written, piece.symbols.map((symbol) => symbol.written)) })),
+    pieces: pieces.map((piece) => ({ source: piece.source, target: model.reading.restored(piece.written, piece.inside, piece.symbols.map((symbol) => symbol.written)) })),
     source,
     target: wordsOf(targetTokenizer, [BOS, ...tokens, EOS], targetTokenizer.decode(tokens)),
     maps: mapValues(maps, (layers) => layers.map(packedMap)),

@@ -10,7 +10,7 @@ import pytest
 
 from dikkat.explain.explanation import Step, Table, as_table
 from dikkat.lessons.comparison.compare import compare
-from dikkat.lessons.comparison.explanation import Comparison, as_json, render_comparison
+from dikkat.lessons.comparison.explanation import Comparison, numbers, render_comparison
 from dikkat.lessons.comparison.layers import KINDS, ComparisonSettings, costs
 from dikkat.lessons.comparison.measurement import FORMS, Forms
 
@@ -79,7 +79,7 @@ def test_the_learned_task_is_told(small: Comparison) -> None:
 
 
 def test_json_holds_every_part(small: Comparison) -> None:
-    content: dict[str, Any] = json.loads(as_json(small))
+    content: dict[str, Any] = json.loads(json.dumps(numbers(small), allow_nan=False))
     assert set(content) == {
         "settings", "machine", "formulas", "how", "costs", "over_length", "over_width", "forms", "reaches", "joined",
         "missed", "copied", "seconds",
@@ -109,7 +109,7 @@ def test_where_there_is_nothing_to_fit_or_to_compare_with(small: Comparison) -> 
     )
     assert table(one, 3).total == ("exponent", *("–",) * 6)
     assert step(one, 3).after == ()
-    assert json.loads(as_json(one))["over_length"]["growth"][0]["seconds"] is None
+    assert numbers(one)["over_length"]["growth"][0]["seconds"] is None
     assert len(one.reaches) == 3
     points = tuple(replace(point, error=None) for point in small.forms.points[len(FORMS) :][1:])
     long = replace(small, forms=Forms(8, points, small.forms.growth))

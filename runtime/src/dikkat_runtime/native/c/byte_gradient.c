@@ -265,7 +265,7 @@ static void flow_back(Job *j) {
     share_out(threads, groups_of(panels, j->together) * j->b.panels, 1, product_share, j);
 }
 
-/* Twin: kernels/int8_reference.py, weight_gradient and linear. Returns 0, or 1 for want of memory. */
+/* Twin: kernels/int8_products.py, weight_gradient_reference. Returns 0, or 1 for want of memory. */
 int byte_gradients(const Backward *g) {
     Job job = {.g = g, .per_thread = bytes_of_rows(g->outputs)};
     void *memory = lay_out(g, &job.a, &job.b);

@@ -22,7 +22,7 @@ static void pack_share(const void *job, int64_t panel, int64_t thread) {
     pack_panel_of_bytes(p->packing, panel * BYTE_PANEL, p->lines + p->per_thread * thread);
 }
 
-/* Twin: kernels/int8_reference.py, pack. Returns 0, or 1 for want of memory. */
+/* Twin: kernels/int8_products.py, pack_reference. Returns 0, or 1 for want of memory. */
 int pack_bytes(const Packing *packing, int threads) {
     int64_t per_thread = padded(packing->inputs) * LANES;
     int8_t *lines = malloc(per_thread * threads);
@@ -60,7 +60,7 @@ static void rows_share(const void *job, int64_t index, int64_t thread) {
     streamed();
 }
 
-/* Twin: kernels/int8_reference.py, packed_product. (rows, inputs), `step` apart, to dense (rows, outputs). The weights are packed
+/* Twin: kernels/int8_products.py, packed_product_reference. (rows, inputs), `step` apart, to dense (rows, outputs). The weights are packed
  * before where they are not yet. Returns 0, or 1 for want of memory. */
 int byte_linear(void *to, const void *from, int64_t step, const Packing *weights, const Epilogue *epilogue, int64_t rows,
                 int is_float32, int threads) {

@@ -186,7 +186,7 @@ static void many_rows(float *to, int64_t to_step, const float *from, int64_t fro
     }
 }
 
-/* Twin: F.linear, on what kernels/int8_reference.py rounds. Outputs `start` to `end` of all rows, `start` a multiple of
+/* Twin: F.linear, on what kernels/int8_products.py rounds. Outputs `start` to `end` of all rows, `start` a multiple of
  * BYTE_PANEL; rows of `from` end in zeros; `scratch` holds quantized_scratch() numbers. */
 static void quantized_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Packed *packed,
                            const float *bias, int64_t inputs, int64_t rows, int64_t start, int64_t end, float *scratch) {
