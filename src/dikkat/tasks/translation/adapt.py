@@ -18,7 +18,7 @@ from dikkat.evaluation import score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import HeldOut, RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.run_directory.tensor_files import read_metadata, read_tensors
 from dikkat.tasks.common.settings import Settings, run_config, tuning
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.tasks.in_memory import translator_of
@@ -232,7 +232,7 @@ def settle(run: RunDirectory, config: RunConfig, adapted: dict[str, Any]) -> dic
         settings = run.read_config()
         run.write_config({**settings, "data_source": {**settings["data_source"], "adapted": adapted}})
     # the settings are written first, so that what was interrupted between is done again
-    if adapted.get("share", 1.0) != 1.0 and "share" not in (metadata := run.weights_metadata()):
+    if adapted.get("share", 1.0) != 1.0 and "share" not in (metadata := read_metadata(run.weights)):
         run.save_weights(interpolated_weights(run, adapted["share"]), {**metadata, "share": str(adapted["share"])})
     return adapted
 
