@@ -35,6 +35,10 @@ def translator(
         Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
     ] = None,
     preset: Annotated[str | None, Option(help="tiny, small, base or d2l; else chosen from the amount of data.")] = None,
+    keep: Annotated[
+        list[Path] | None,
+        Option(help="With --from: general text to go on translating as well, as lines of the source, or .tsv or .tmx."),
+    ] = None,
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
@@ -69,7 +73,7 @@ def translator(
 
     columns = (source_column, target_column)
     request = TrainRequest(
-        data or (), valid or (), columns, preset, settings, training.where, training.device, training.start
+        data or (), valid or (), columns, preset, settings, training.where, training.device, training.start, keep or ()
     )
     ending = Ending(msg("best validation chrF {score:.2f}"), piped("translate", training.out))
     runner = partial(train_watched, page=watch) if watch else None

@@ -58,6 +58,9 @@ from dikkat_runtime.run.parts import (
 )
 from dikkat_runtime.run.weights import require_weights
 
+HeldOut = Literal["validation", "general", "test"]
+"""The parts that are never trained on; only an adaptation has the general one."""
+
 
 @dataclass(frozen=True, slots=True)
 class RunPaths:
@@ -130,7 +133,7 @@ class RunPaths:
                 check_array(path)
         return folder
 
-    def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
+    def held_out(self, part: HeldOut, side: Literal["source", "target"]) -> Path:
         """Return the text file of one side of a part that is never trained on; raises as `checked`."""
         check_folder(self.path / "held_out")
         return checked(self.path, f"held_out/{part}.{side}.txt")

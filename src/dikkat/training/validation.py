@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -53,11 +54,15 @@ class Validator:
         self.open_engine: Callable[[EncoderDecoder], Engine] = TorchEngine
         """Makes the engine that translates with the weights that a model has now."""
         self._ranks: Ranks = ONE_PROCESS
+        self.general: tuple[Validator, float] | None = None
+        """What validates general text that an adaptation should keep, and the chrF under which it counts as lost."""
         self.limit(1.0)
 
     def share_with(self, ranks: Ranks) -> None:
         """Let each of `ranks`, which are called together from now on, do some of the batches of each validation."""
         self._ranks = ranks
+        if self.general is not None:
+            self.general[0].share_with(ranks)
 
     def limit(self, share: float) -> float:
         """Validate on about that share of what is validated on else; returns the share it came to."""
@@ -83,7 +88,20 @@ class Validator:
         shown = number * 7 % len(self._chosen)
         index = self._chosen[shown]
         sample = (("source", self._sources[index]), ("model", translations[shown]), ("human", self._targets[index]))
-        return Validation(loss, {"chrf": scores.chrf, "bleu": scores.bleu}, scores.chrf, sample)
+        validation = Validation(loss, {"chrf": scores.chrf, "bleu": scores.bleu}, scores.chrf, sample)
+        return validation if self.general is None else self._with_general(validation, model, number, should_stop)
+
+    def _with_general(
+        self, validation: Validation, model: EncoderDecoder, number: int, should_stop: Stop
+    ) -> Validation:
+        """Return a validation whose score is less by what general text has lost beyond what it may lose."""
+        assert self.general is not None
+        general, floor = self.general
+        kept = general(model, number, should_stop).score
+        score = validation.score + min(0.0, kept - floor)
+        return replace(
+            validation, scores={**validation.scores, "general": kept}, score=score, recorded={"kept_score": score}
+        )
 
     def baseline(self) -> Baseline:
         """Return the chrF of the sources themselves, on the sentences that are translated."""

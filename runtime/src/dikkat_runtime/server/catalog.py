@@ -1,11 +1,12 @@
 """Find served models by name, kind or pair of languages, and reload a run while others work."""
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DikkatError, UsageError, msg
 from dikkat_runtime.server.languages import candidates, normal
-from dikkat_runtime.server.models import SAMPLE, ModelKind, ServedModel, load_model, split_spec
+from dikkat_runtime.server.models import SAMPLE, ModelKind, ServedModel, load_memories, load_model, split_spec
 from dikkat_runtime.server.request_error import RequestError
 
 
@@ -19,12 +20,18 @@ class Catalog:
         threads: int | None = None,
         *,
         all_words: bool = False,
+        memories: Sequence[Path] = (),
+        note: Callable[[str], object] = lambda line: None,
     ) -> None:
-        """Load DIR or NAME=DIR of each of `specs`. Raises `UsageError` for two of one name, or one pair unnamed."""
+        """Load DIR or NAME=DIR of each of `specs`, and the `memories` of their translators, of which a `note` tells.
+
+        Raises `UsageError` for two of one name, or one pair unnamed, and as `load_memories`.
+        """
         self._specs, self._precision, self._threads = tuple(specs), precision, threads
         self._all_words = all_words
         self.models = [self._load(spec) for spec in self._specs]
         _check_names(self.models, self._specs)
+        load_memories(self.models, memories, note)
 
     def reload(self, say: Callable[[str], None]) -> int:
         """Load every run again, and return how many were replaced; one that is broken keeps its old model."""
@@ -42,6 +49,7 @@ class Catalog:
                 what = f"{error}" if isinstance(error, DikkatError) else _unforeseen(spec, error)
                 say(msg("{error}; the model that was loaded before stays in use").fill(what))
                 continue
+            model.use(old.memories)
             fresh[number] = model
             replaced += 1
         self.models = fresh

@@ -2,7 +2,7 @@
 
 import json
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dikkat_runtime.errors import DataError, UsageError, unreadable
@@ -16,28 +16,39 @@ _PATIENCE = 10.0
 """Seconds that another process may hold the lock."""
 
 
-class Corrections:
-    """The corrections of one run; entries that another process writes are read at the next refresh."""
+class KnownTranslations:
+    """Texts with translations that people made, as those of a translation memory."""
 
-    def __init__(self, run: Path) -> None:
-        """Keep the corrections of the run directory `run`, in which no file has to exist yet."""
-        self._run, self._path = run, run / FILE_NAME
-        self._read_at: tuple[int, int, int] | None = None
-        self._pairs: list[tuple[str, str]] = []
-        self._texts: dict[str, tuple[str, str]] = {}
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        """Keep sources with their translations; of equal sources the last counts."""
+        self._texts = {_key(source): (source, target) for source, target in pairs}
         """By the key of a source: the source as it was written, and its translation."""
-
-    def __len__(self) -> int:
-        return len(self._current())
+        self._pairs = list(self._texts.values())
 
     def get(self, source: str) -> str | None:
-        """Return the corrected translation of a source, whatever its white space; None where there is none."""
+        """Return the translation of a source, whatever its white space; None where there is none."""
         entry = self._texts.get(_key(source))
         return None if entry is None else entry[1]
 
     def kept(self) -> Sequence[tuple[str, str]]:
-        """Return what `pairs` does, as it was at the last look; the same list until the file changes."""
+        """Return all pairs, as they were at the last look; the same list until they change."""
         return self._pairs
+
+    def refresh(self) -> None:
+        """Look whether something has changed, which never happens here."""
+
+
+class Corrections(KnownTranslations):
+    """The corrections of one run; entries that another process writes are read at the next refresh."""
+
+    def __init__(self, run: Path) -> None:
+        """Keep the corrections of the run directory `run`, in which no file has to exist yet."""
+        super().__init__()
+        self._run, self._path = run, run / FILE_NAME
+        self._read_at: tuple[int, int, int] | None = None
+
+    def __len__(self) -> int:
+        return len(self._current())
 
     def refresh(self) -> None:
         """Read the file again where it has changed. Raises `DataError` where it is damaged, `MissingInputError`."""

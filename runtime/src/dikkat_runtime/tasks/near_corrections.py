@@ -1,9 +1,9 @@
 """Corrections of sentences that are like one that is translated: what a person put there helps to write this one."""
 
 import re
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from dikkat_runtime.engine.forced_attention import forced_steps
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.tasks.batches import length_batches
-from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.surrogates import fill
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -41,22 +41,25 @@ class NearIndex:
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Index sources with their corrected translations."""
         self._pairs = list(pairs)
-        self._words = [_words(source) for source, _ in pairs]
-        self._holders: dict[str, list[int]] = {}
-        for number, words in enumerate(self._words):
-            for word in words:
-                self._holders.setdefault(word, []).append(number)
+        words = [_words(source) for source, _ in pairs]
+        self._lengths = np.array([len(own) for own in words], np.int64)
+        holders: dict[str, list[int]] = {}
+        for number, own in enumerate(words):
+            for word in own:
+                holders.setdefault(word, []).append(number)
+        self._holders = {word: np.array(numbers, np.int32) for word, numbers in holders.items()}
 
     def near(self, text: str) -> list[NearCorrection]:
         """Return the most similar corrections, the best first, of equals the newest."""
         words = _words(text)
-        shared = Counter(number for word in words for number in self._holders.get(word, ()))
-        similar = [
-            NearCorrection(*self._pairs[number], 2 * count / (len(words) + len(self._words[number])))
-            for number, count in sorted(shared.items(), reverse=True)
-            if 2 * count >= MIN_SIMILARITY * (len(words) + len(self._words[number]))
-        ]
-        return sorted(similar, key=lambda item: -item.similarity)[:MAX_NEAR]
+        holders = [self._holders[word] for word in words if word in self._holders]
+        if not holders:
+            return []
+        shared = np.bincount(np.concatenate(holders), minlength=len(self._lengths))
+        numbers = np.flatnonzero((shared > 0) & (2 * shared >= MIN_SIMILARITY * (len(words) + self._lengths)))
+        similarity = 2 * shared[numbers] / (len(words) + self._lengths[numbers])
+        best = np.lexsort((-numbers, -similarity))[:MAX_NEAR]
+        return [NearCorrection(*self._pairs[int(numbers[row])], float(similarity[row])) for row in best]
 
 
 class CorrectionMemory:
@@ -79,19 +82,27 @@ class CorrectionMemory:
         """
         self._engine, self._tokenizers, self._languages = engine, tokenizers, languages
         self._reading, self._surrogates, self._longest = reading, surrogates, longest
-        self._index: tuple[Sequence[tuple[str, str]], NearIndex] | None = None
+        self._indices: WeakKeyDictionary[KnownTranslations, tuple[Sequence[tuple[str, str]], NearIndex]]
+        self._indices = WeakKeyDictionary()
         self._states: dict[tuple[str, str], Neighbours] = {}
 
-    def neighbours(self, corrections: Corrections, texts: Sequence[str]) -> list[Neighbours | None]:
+    def neighbours(self, known: Sequence[KnownTranslations], texts: Sequence[str]) -> list[Neighbours | None]:
         """Return for each text what was written in the corrections near it; None where there is none."""
-        pairs = corrections.kept()
-        if self._index is None or self._index[0] is not pairs:
-            self._index = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
-        index = self._index[1]
-        near = [[(item.source, item.target) for item in index.near(text)] for text in texts]
+        indices = [self._index_of(item) for item in known]
+        every = ([item for index in indices for item in index.near(text)] for text in texts)
+        best = [sorted(items, key=lambda item: -item.similarity)[:MAX_NEAR] for items in every]
+        near = [[(item.source, item.target) for item in items] for items in best]
         self._read([pair for own in near for pair in own])
         states = [[self._states[pair] for pair in own if len(self._states[pair].tokens)] for own in near]
         return [_joined(own) if own else None for own in states]
+
+    def _index_of(self, known: KnownTranslations) -> NearIndex:
+        """Return the index of what is known, which is made once."""
+        pairs, entry = known.kept(), self._indices.get(known)
+        if entry is None or entry[0] is not pairs:
+            entry = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
+            self._indices[known] = entry
+        return entry[1]
 
     def _read(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Let the model read the corrections that it has not read yet."""

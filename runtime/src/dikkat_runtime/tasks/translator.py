@@ -17,7 +17,7 @@ from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
-from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.corrections import Corrections, KnownTranslations
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper, LossJudge
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
@@ -76,6 +76,8 @@ class Translator(OpenedModel):
         """The words of the training text in small letters, and their usual forms; the most frequent first."""
         self.corrections: Corrections | None = None
         """The corrections of people; None where they are ignored."""
+        self.memories: Sequence[KnownTranslations] = ()
+        """Translation memories, the one that counts first before the others."""
 
     @classmethod
     def load(
@@ -140,11 +142,14 @@ class Translator(OpenedModel):
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
+        memories: Sequence[KnownTranslations] | None = None,
     ) -> list[Translation]:
         """Translate all of `texts`, by beam search where no `options` say otherwise; see `stream`."""
         beam = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)
         chosen = beam if options is None else options
-        return list(self.stream(texts, chosen, prefixes=prefixes, glossary=glossary, confidence=confidence))
+        return list(
+            self.stream(texts, chosen, prefixes=prefixes, glossary=glossary, confidence=confidence, memories=memories)
+        )
 
     def stream(
         self,
@@ -158,6 +163,7 @@ class Translator(OpenedModel):
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
+        memories: Sequence[KnownTranslations] | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
 
@@ -171,7 +177,9 @@ class Translator(OpenedModel):
         Placeholders, addresses and numbers with units are in a translation exactly as often as in the line. So are the
         terms of `glossary`, each in one of its forms. A translation begins with the text of `prefixes`, one for each
         line, and continues in the best way. With `confidence`, from `judge`, each has the probability
-        that it is right. Raises `UsageError` for a glossary or prefixes where translations are sampled.
+        that it is right. What stands in `memories`, by default those of the translator, comes back as it is there, and
+        what is like it is translated more like it. Raises `UsageError` for a glossary or prefixes where translations
+        are sampled.
         """
         if window is None:
             # of more lines the batches have sentences of more equal lengths
@@ -180,11 +188,12 @@ class Translator(OpenedModel):
             raise UsageError("window must be at least 1, not {window}", window)
         if isinstance(options, SamplingOptions) and (prefixes is not None or glossary is not None):
             raise UsageError("a glossary and prefixes work with search only; leave out sampling")
-        decode = partial(self.decoded, batch_size=batch_size)
+        known = self.known(memories)
+        decode = partial(self.decoded, batch_size=batch_size, known=known)
         notes = self.notes if notes is None else notes
         options = self.defaults.resolved(options)
         translator = self.line_translator(
-            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence
+            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence, known=known
         )
         yield from translator.translate(lines, window, prefixes)
 
@@ -208,11 +217,13 @@ class Translator(OpenedModel):
         retry_loops: bool = True,
         glossary: Glossary | None = None,
         judge: Judge | None = None,
+        known: Sequence[KnownTranslations] | None = None,
     ) -> LineTranslator:
         """Return the translator of lines that joins the translations which `decode` returns for their pieces."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
-        if self.corrections is not None:
-            self.corrections.refresh()
+        known = self.known() if known is None else known
+        for translations in known:
+            translations.refresh()
         return LineTranslator(
             Segmenter(self.reading.encode, self.limits, self.language),
             encode,
@@ -224,7 +235,7 @@ class Translator(OpenedModel):
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
-            corrected=_nothing if self.corrections is None else self.corrections.get,
+            corrected=lambda text: next((own for item in known if (own := item.get(text)) is not None), None),
         )
 
     def judge(self, run: str | Path, *, on_progress: Callable[[str], object] = lambda line: None) -> Judge:
@@ -262,11 +273,19 @@ class Translator(OpenedModel):
         """The compiler of constraints over tokens."""
         return ConstraintCompiler((self.tokenizer, self.target_tokenizer), (self.language, self.target_language))
 
-    def neighbours(self, texts: Sequence[str]) -> Sequence[Neighbours | None]:
-        """Return the states of the corrections near each text; empty where no text has any."""
-        if self.corrections is None or not self.corrections.kept():
+    def known(self, memories: Sequence[KnownTranslations] | None = None) -> list[KnownTranslations]:
+        """Return the corrections, then `memories`, by default those of the translator."""
+        corrections = [] if self.corrections is None else [self.corrections]
+        return [*corrections, *(self.memories if memories is None else memories)]
+
+    def neighbours(
+        self, texts: Sequence[str], known: Sequence[KnownTranslations] | None = None
+    ) -> Sequence[Neighbours | None]:
+        """Return the states of what is known near each text; empty where no text has any."""
+        known = self.known() if known is None else known
+        if not any(item.kept() for item in known):
             return ()
-        near = self.correction_memory.neighbours(self.corrections, texts)
+        near = self.correction_memory.neighbours(known, texts)
         return near if any(item is not None for item in near) else ()
 
     @cached_property
@@ -322,12 +341,13 @@ class Translator(OpenedModel):
         bound: bool,
         *,
         batch_size: int | None = None,
+        known: Sequence[KnownTranslations] | None = None,
     ) -> list[Translation]:
         """Return the translations of requests; only where they are `bound` must these meet the demands."""
         sentences = [request.ids for request in requests]
         search = partial(search_all, self.engine, numbers=numbers, batch_size=batch_size)
         if not isinstance(options, SamplingOptions):
-            search = partial(search, neighbours=self.neighbours([request.text for request in requests]))
+            search = partial(search, neighbours=self.neighbours([request.text for request in requests], known))
         if not bound:
             hypotheses = search(sentences, options)
             return translations_of(hypotheses, self.target_tokenizer)
@@ -340,7 +360,3 @@ class Translator(OpenedModel):
         hypotheses = search(sentences, options, constraints=constraints)
         begun = [None if own is None else (request.prefix, own) for request, own in zip(requests, typed, strict=True)]
         return translations_of(hypotheses, self.target_tokenizer, begun)
-
-
-def _nothing(text: str) -> None:
-    """Return no correction for any text."""
