@@ -89,7 +89,7 @@ def test_what_a_memory_does_not_say_is_told_with_the_count(tmp_path: Path) -> No
         ("en", "in French", "fr", "en français"),
     )
     memory = read_memory(path, ("en", "tr"), notes.append)
-    assert memory.kept() == [("one small thing", "tek küçük şey"), ("OK", "OK")]
+    assert memory.kept == [("one small thing", "tek küçük şey"), ("OK", "OK")]
     (note,) = notes
     assert note.startswith(f"memory {path}: 2 pairs")
     for reason in ("1 not translated", "1 with nothing on a side", "1 without a text in tr"):
@@ -122,7 +122,7 @@ def table(folder: Path, text: str) -> Path:
 
 def test_a_table_may_have_a_header_and_more_columns(tmp_path: Path) -> None:
     path = table(tmp_path, "Source\ttarget\torigin\none\tbir\tme\n\ttwo\n")
-    assert read_memory(path, ("en", "tr")).kept() == [("one", "bir")]
+    assert read_memory(path, ("en", "tr")).kept == [("one", "bir")]
 
 
 def test_the_server_refuses_memories_of_one_name_and_of_other_languages(

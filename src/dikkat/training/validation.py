@@ -33,6 +33,8 @@ MIN_SENTENCES = 32
 class Validator:
     """Translates the same sentences greedily each time, evenly spread over the held-out part."""
 
+    general: "tuple[Validator, float] | None" = None
+    """What validates general text that an adaptation should keep, and the chrF under which it counts as lost."""
     MAX_SENTENCES = 1_000
     """So many are translated at most."""
     MAX_PAIRS = 10_000
@@ -54,8 +56,6 @@ class Validator:
         self.open_engine: Callable[[EncoderDecoder], Engine] = TorchEngine
         """Makes the engine that translates with the weights that a model has now."""
         self._ranks: Ranks = ONE_PROCESS
-        self.general: tuple[Validator, float] | None = None
-        """What validates general text that an adaptation should keep, and the chrF under which it counts as lost."""
         self.limit(1.0)
 
     def share_with(self, ranks: Ranks) -> None:

@@ -164,7 +164,7 @@ def _translate_lines(
     interactive = is_interactive(options.file)
     notes, skipped = TranslationNotes(), list[DataError]()
     prefixes = None if options.prefix is None else _lines(options.prefix, skipped.append)
-    lines, sources = _lines(options.file, skipped.append), iter(())
+    lines = sources = _lines(options.file, skipped.append)
     if options.review is not None:
         lines, sources = tee(lines)
     translations = shown = stream(lines, window=1 if interactive else None, notes=notes, prefixes=prefixes)

@@ -39,7 +39,7 @@ def read_memory(
     if not pairs:
         raise DataError("{path}: holds nothing that is translated from {source} to {target}", path, *languages)
     known = KnownTranslations(pairs)
-    line = msg("memory {path}: {pairs}", path, plural(len(known.kept()), "pair"))
+    line = msg("memory {path}: {pairs}", path, plural(len(known.kept), "pair"))
     for reason, count in skipped.most_common():
         line += msg("; skipped {count:,} {reason}", count, reason)
     note(line)

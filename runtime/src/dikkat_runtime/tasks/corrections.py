@@ -23,16 +23,13 @@ class KnownTranslations:
         """Keep sources with their translations; of equal sources the last counts."""
         self._texts = {_key(source): (source, target) for source, target in pairs}
         """By the key of a source: the source as it was written, and its translation."""
-        self._pairs = list(self._texts.values())
+        self.kept: Sequence[tuple[str, str]] = list(self._texts.values())
+        """All pairs, as they were at the last look; the same list until they change."""
 
     def get(self, source: str) -> str | None:
         """Return the translation of a source, whatever its white space; None where there is none."""
         entry = self._texts.get(_key(source))
         return None if entry is None else entry[1]
-
-    def kept(self) -> Sequence[tuple[str, str]]:
-        """Return all pairs, as they were at the last look; the same list until they change."""
-        return self._pairs
 
     def refresh(self) -> None:
         """Look whether something has changed, which never happens here."""
@@ -43,8 +40,8 @@ class Corrections(KnownTranslations):
 
     def __init__(self, run: Path) -> None:
         """Keep the corrections of the run directory `run`, in which no file has to exist yet."""
-        super().__init__()
         self._run, self._path = run, run / FILE_NAME
+        self._texts, self.kept = {}, []
         self._read_at: tuple[int, int, int] | None = None
 
     def __len__(self) -> int:
@@ -55,12 +52,12 @@ class Corrections(KnownTranslations):
         try:
             status = self._path.stat()
         except FileNotFoundError:
-            self._read_at, self._texts, self._pairs = None, {}, []
+            self._read_at, self._texts, self.kept = None, {}, []
             return
         read_at = status.st_mtime_ns, status.st_size, status.st_ino
         if read_at != self._read_at:
             self._texts, self._read_at = self._read(), read_at
-            self._pairs = list(self._texts.values())
+            self.kept = list(self._texts.values())
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return all sources with their translations, the oldest first."""

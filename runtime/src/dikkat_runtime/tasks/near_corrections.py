@@ -98,7 +98,7 @@ class CorrectionMemory:
 
     def _index_of(self, known: KnownTranslations) -> NearIndex:
         """Return the index of what is known, which is made once."""
-        pairs, entry = known.kept(), self._indices.get(known)
+        pairs, entry = known.kept, self._indices.get(known)
         if entry is None or entry[0] is not pairs:
             entry = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
             self._indices[known] = entry

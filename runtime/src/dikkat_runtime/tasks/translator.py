@@ -283,7 +283,7 @@ class Translator(OpenedModel):
     ) -> Sequence[Neighbours | None]:
         """Return the states of what is known near each text; empty where no text has any."""
         known = self.known() if known is None else known
-        if not any(item.kept() for item in known):
+        if not any(item.kept for item in known):
             return ()
         near = self.correction_memory.neighbours(known, texts)
         return near if any(item is not None for item in near) else ()

@@ -143,7 +143,7 @@ class General:
         wanted = min(MAX_WRITTEN, round(OLD_PAIRS_PER_NEW * new_pairs) + MAX_GENERAL)
         tables = [path for path in keep if is_memory(path)]
         languages = (base.config.data.source_language, base.config.data.target_language)
-        pairs = [Pair(*pair, 0) for path in tables for pair in read_memory(path, languages).kept()][:wanted]
+        pairs = [Pair(*pair, 0) for path in tables for pair in read_memory(path, languages).kept][:wanted]
         lines = _distinct(line for path in keep if path not in tables for line in read_lines(path))
         if not keep and not (base.run.path / "corpus").is_dir():
             lines = _bundled(languages[0], wanted)
