@@ -196,7 +196,7 @@ def test_the_share_gains_most_after_what_general_text_loses_too_much(
         return
     assert f"| {share:g} (kept) |" in card
     assert "| 0 | 20.00 | 60.00 |" in card
-    assert run.read_config()["data_source"]["adapted"]["share"] == share
+    assert "share" not in run.read_config()["data_source"]["adapted"], "the settings stay those that were validated"
     weights = run.weights.read_bytes()
     assert settle(run, config, adapted) == adapted, "what is settled stays"
     assert run.weights.read_bytes() == weights

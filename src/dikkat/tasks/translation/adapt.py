@@ -1,5 +1,6 @@
 """A translator that begins with another one: its vocabulary and weights, and pairs that keep what the base knows."""
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -220,21 +221,23 @@ def settle(run: RunDirectory, config: RunConfig, adapted: dict[str, Any]) -> dic
     """Average the learned weights with those of the base by the share that is best on both held-out parts.
 
     The best share has the most chrF on the new part, less what the general part falls under its floor. Returns
-    `adapted` with the scores of each share, which the settings of the run keep. A run without a general part stays as
+    `adapted` with the scores of each share, which the file of the weights keeps. A run without a general part stays as
     it was learned.
     """
-    floor = general_floor(adapted["chrf_before"])
-    if floor is not None and "share" not in adapted:
-        frontier = [[share, *_scores_of_share(run, config, share)] for share in SHARES]
+    floor, metadata = general_floor(adapted["chrf_before"]), read_metadata(run.weights)
+    if floor is None:
+        return adapted
+    if "share" not in metadata:
+        rows = ((share, *_scores_of_share(run, config, share)) for share in SHARES)
+        frontier = [[round(number, 2) for number in row] for row in rows]
         # of equals the one that learned most
         best = max(frontier, key=lambda row: row[1] + min(0.0, row[2] - floor))
-        adapted = {**adapted, "share": best[0], "frontier": [[round(number, 2) for number in row] for row in frontier]}
-        settings = run.read_config()
-        run.write_config({**settings, "data_source": {**settings["data_source"], "adapted": adapted}})
-    # the settings are written first, so that what was interrupted between is done again
-    if adapted.get("share", 1.0) != 1.0 and "share" not in (metadata := read_metadata(run.weights)):
-        run.save_weights(interpolated_weights(run, adapted["share"]), {**metadata, "share": str(adapted["share"])})
-    return adapted
+        metadata |= {
+            "share": str(best[0]),
+            "frontier": json.dumps([[round(number, 2) for number in row] for row in frontier]),
+        }
+        run.save_weights(interpolated_weights(run, best[0]), metadata)
+    return {**adapted, "share": float(metadata["share"]), "frontier": json.loads(metadata["frontier"])}
 
 
 def _scores_of_share(run: RunDirectory, config: RunConfig, share: float) -> list[float]:
