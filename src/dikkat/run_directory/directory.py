@@ -56,7 +56,7 @@ from dikkat_runtime.run.parts import (
     check_folder,
     check_kinds,
 )
-from dikkat_runtime.run.weights import require_weights
+from dikkat_runtime.run.weights import base_of, read_weights, require_weights
 
 HeldOut = Literal["validation", "general", "test"]
 """The parts that are never trained on; only an adaptation has the general one."""
@@ -360,7 +360,11 @@ class RunDirectory(RunPaths):
     def load_weights(self) -> dict[str, Tensor]:
         """Return the weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
         require_weights(self.weights)
-        return read_tensors(self.weights)
+        if base_of(self.weights) is None:
+            return read_tensors(self.weights)
+        import torch
+
+        return {name: torch.tensor(array) for name, array in read_weights(self.weights).items()}
 
     def save_checkpoint(
         self,

@@ -16,6 +16,7 @@ from dikkat.config import build_config
 from dikkat.data.corpus import Corpus
 from dikkat.data.lessons import phrasebook
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.train import SilentWatcher, train
 from dikkat.tasks.translation import adapt
@@ -23,14 +24,20 @@ from dikkat.tasks.translation.adapt import (
     Base,
     General,
     adaptation_lines,
+    adapter_rank,
     chrf_of,
     held_out_lines,
+    keep_adapter,
     settle,
     why_stopped,
 )
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.train import TranslatorJob
+from dikkat_runtime.cli.main import run as run_dikkat
+from dikkat_runtime.engine.precision import PrecisionRecord, read_record
 from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.run.parts import WEIGHTS
+from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.tasks.translator import Translator
 
@@ -244,3 +251,64 @@ class SilentPreparation(SilentWatcher):
 
     def prepared(self, *given: object) -> None:
         return None
+
+
+def test_an_adapter_keeps_what_low_rank_updates_add_and_nothing_of_the_base(
+    memory: Path, untrained: Path, tmp_path: Path
+) -> None:
+    run, rank = RunDirectory.create(tmp_path / "client"), 2
+    settings = {**SETTINGS, "training": {"low_rank": rank}}
+    prepare(TrainRequest([str(memory)], settings=settings, start=untrained), run)
+    before = RunDirectory.open(untrained).load_weights()
+    name = next(name for name, tensor in before.items() if ".blocks." in name and tensor.ndim == 2)
+    outputs, inputs = before[name].shape
+    change = torch.randn(outputs, rank) @ torch.randn(rank, inputs)
+    run.save_weights({**before, name: before[name] + change}, {"step": "3"})
+    run.checkpoints.mkdir()
+    record = PrecisionRecord("chrf", 50.0, 50.0, 200, read_checksum(run.weights))
+    run.write_text(run.precision.name, record.json())
+    run.write_card("# An adaptation\n")
+
+    assert f"kept as an adapter of {untrained}: rank 2" in keep_adapter(run.path)
+    assert set(read_tensors(run.weights)) == {f"{name}:up", f"{name}:down"}
+    for other, tensor in run.load_weights().items():
+        expected = before[other] + change if other == name else before[other]
+        assert torch.allclose(tensor, expected, atol=1e-4 if other == name else 0), other
+    assert not any((run.path / part).exists() for part in ("initial.safetensors", "corpus", "checkpoints"))
+    again = read_record(run.path)
+    assert again is not None, "what eight bits cost is known of the weights that are there now"
+    assert again.float32 == 50.0
+    assert Translator.load(run.path).info.precision == "float32"
+
+
+@pytest.mark.nightly
+def test_the_command_trains_an_adapter(memory: Path, untrained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "client"
+    command = ["train", "translator", str(memory), "--from", str(untrained), "--adapter", "--lora", "2"]
+    settings = ["data.validation_pairs=8", "data.test_pairs=0", "training.max_updates=2", "training.learning_rate=0.1"]
+    assert run_dikkat([*command, "--out", str(out), *(part for one in settings for part in ("--set", one))]) == 0
+    assert all(".blocks." in name and name.endswith((":up", ":down")) for name in read_tensors(out / WEIGHTS))
+    before, after = RunDirectory.open(untrained).load_weights(), RunDirectory.open(out).load_weights()
+    changes = [after[name] - tensor for name, tensor in before.items() if not torch.equal(after[name], tensor)]
+    assert changes
+    assert all(torch.linalg.matrix_rank(change.double(), atol=1e-4) <= 2 for change in changes)
+
+
+def test_the_rank_of_an_adapter_keeps_it_to_its_size(untrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = [
+        tensor.shape for name, tensor in RunDirectory.open(untrained).load_weights().items() if ".blocks." in name
+    ]
+    a_rank = sum(4 * sum(shape) for shape in shapes if len(shape) == 2)
+    for size, rank in ((5 * a_rank, 5), (5 * a_rank - 1, 4), (1, 1), (1000 * a_rank, 16)):
+        monkeypatch.setattr(adapt, "MAX_ADAPTER_SIZE", size)
+        assert adapter_rank(untrained) == rank
+
+
+@pytest.mark.parametrize("more", [[], ["--from", "base", "--members", "2"]])
+def test_an_adapter_is_of_one_model_that_starts_from_another(
+    more: list[str], memory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run_dikkat(["train", "translator", str(memory), "--adapter", "--out", str(out), *more]) == 2
+    assert "--adapter is for one model that starts --from another" in capsys.readouterr().err
+    assert not out.exists()

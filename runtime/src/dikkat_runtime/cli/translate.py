@@ -85,6 +85,7 @@ def translate(
     repetition_penalty: _RepetitionPenalty = BEAM.repetition_penalty,
     glossary: _Glossary = None,
     memory: _Memory = None,
+    adapter: Annotated[Path | None, Option(help="Adapter that was trained from the run: its folder.")] = None,
     no_corrections: NoCorrectionsOption = False,
     all_words: AllWordsOption = False,
     prefix: _Prefix = None,
@@ -103,9 +104,14 @@ def translate(
 
 
 def _translate(options: Any) -> None:
+    from dikkat_runtime.run.parts import WEIGHTS
+    from dikkat_runtime.run.weights import offer_base
     from dikkat_runtime.tasks.translations import OutputStyle
     from dikkat_runtime.text.glossary import Glossary
 
+    if options.adapter is not None:
+        offer_base(options.run / WEIGHTS, options.adapter / WEIGHTS)
+        options.run = options.adapter
     style = OutputStyle(
         scores=options.scores or options.n_best > 1,
         confidence=options.confidence,

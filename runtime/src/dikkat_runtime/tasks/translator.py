@@ -13,7 +13,8 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.stepwise import ResumableSearch
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.config import read_config, section
-from dikkat_runtime.run.parts import CONFIG
+from dikkat_runtime.run.parts import CONFIG, WEIGHTS
+from dikkat_runtime.run.weights import offer_base
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
@@ -90,15 +91,19 @@ class Translator(OpenedModel):
         threads: int | None = None,
         limits: ReadingLimits | None = None,
         all_words: bool = False,
+        adapter: str | Path | None = None,
     ) -> "Translator":
         """Return the translator of a run directory by the engine of that name; "auto" is native where it can be.
 
-        With `all_words` a shortlist of words is left aside, as the torch engine always leaves it. int8 is faster and
-        smaller and writes almost the same; the precision "auto" takes it where training measured that; on a GPU
-        float16 is faster. Raises `UsageError` for a model of another kind, an engine that cannot run and a device that
-        is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or damaged.
+        An `adapter` is the folder of one that was trained from this run. With `all_words` a shortlist of words is left
+        aside, as the torch engine always leaves it. int8 is faster and smaller and writes almost the same; the
+        precision "auto" takes it where training measured that; on a GPU float16 is faster. Raises `UsageError` for a
+        model of another kind, an adapter of another run, an engine that cannot run and a device that is not to be had,
+        and `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
-        run = Path(path)
+        run = Path(path) if adapter is None else Path(adapter)
+        if adapter is not None:
+            offer_base(Path(path) / WEIGHTS, run / WEIGHTS)
         config = read_config(run, "translator")
         request = EngineRequest(run, config, precision, device, engine, threads)
         computing = open_members(request, partial(native_translation, all_words=all_words))

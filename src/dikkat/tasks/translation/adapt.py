@@ -1,8 +1,9 @@
 """A translator that begins with another one: its vocabulary and weights, and pairs that keep what the base knows."""
 
 import json
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -19,7 +20,7 @@ from dikkat.evaluation import score_translations
 from dikkat.models.factory import build_model
 from dikkat.run_directory import HeldOut, RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.run_directory.tensor_files import read_metadata, read_tensors
+from dikkat.run_directory.tensor_files import read_header, read_metadata, read_tensors
 from dikkat.tasks.common.settings import Settings, run_config, tuning
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.tasks.in_memory import translator_of
@@ -28,10 +29,12 @@ from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat.training.parameters import FlatParameters
 from dikkat_runtime.documents.memories import is_memory, read_memory
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.engine.precision import read_record
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.config import read_config
-from dikkat_runtime.run.parts import TARGET_TOKENIZER
+from dikkat_runtime.run.parts import TARGET_TOKENIZER, WEIGHTS
+from dikkat_runtime.run.weights import ADAPTS, BASE, DOWN, UP, read_checksum
 from dikkat_runtime.tasks.reading import limits_of_run
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.placeholders import has_words
@@ -285,6 +288,47 @@ def why_stopped(rows: Sequence[dict[str, Any]], config: RunConfig) -> str:
             rows[-1]["step"], config.training.patience
         )
     return msg("stopped at update {step:,}: its time or passes were used up", rows[-1]["step"])
+
+
+# Keep of an adaptation what it adds to its base: low-rank factors of each changed matrix.
+
+MAX_ADAPTER_SIZE, MAX_RANK = 3 << 20, 16
+"""Bytes of an adapter's weights, and the most that one needs of ranks, where no other rank is asked for."""
+
+
+def adapter_rank(base: Path) -> int:
+    """Return the rank with which an adapter of the run `base` keeps to its size. Raises as `read_header`."""
+    shapes = [one.shape for name, one in read_header(base / WEIGHTS).items() if ".blocks." in name]
+    a_rank = 4 * sum(sum(shape) for shape in shapes if len(shape) == 2)
+    return max(1, min(MAX_RANK, MAX_ADAPTER_SIZE // max(1, a_rank)))
+
+
+def keep_adapter(path: Path) -> str:
+    """Keep of the finished run at `path` only what it adds to its base, and return a note of its size.
+
+    The factors of a change are its singular vectors, and of no more ranks than were trained. Raises `UsageError` for a
+    run that did not start from another one, as `offer_base`, `CannotCreateError` and `DiskError`.
+    """
+    run = RunDirectory.open(path)
+    config, after = run_config(run.read_config(), str(run.config)), run.load_weights()
+    base = Path(data_source(run.read_config(), run.config)["adapted"]["run"]).resolve()
+    before, factors = read_tensors(run.initial), dict[str, Tensor]()
+    for name, tensor in after.items():
+        change = (tensor - before[name]).double()
+        if change.any():
+            left, sizes, right = torch.linalg.svd(change, full_matrices=False)
+            rank = config.training.low_rank
+            factors |= {name + UP: (left * sizes)[:, :rank].float(), name + DOWN: right[:rank].float()}
+    record, origin = read_record(path), {ADAPTS: read_checksum(base / WEIGHTS), BASE: str(base)}
+    run.save_weights(factors, {**read_metadata(run.weights), **origin})
+    if record is not None:
+        run.write_text(run.precision.name, replace(record, weights=read_checksum(run.weights)).json())
+    run.initial.unlink()
+    for folder in (run.checkpoints, path / "corpus"):
+        shutil.rmtree(folder)
+    run.write_card(run.card.read_text(encoding="utf-8"))
+    size = run.weights.stat().st_size / 2**20
+    return msg("kept as an adapter of {base}: rank {rank}, {size:.1f} MB", base, config.training.low_rank, size)
 
 
 # Interpolate the weights of an adapted translator with those that it began with (Wortsman et al. 2022, WiSE-FT).
