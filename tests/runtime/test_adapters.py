@@ -20,7 +20,7 @@ from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run import weights as weights_of_runs
 from dikkat_runtime.run.weights import ADAPTS, BASE, DOWN, UP, read_arrays, read_checksum, read_weights
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.tasks.translator import Translator
 
 RANK = 3

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.runtime.runs import translator_run
@@ -12,9 +13,8 @@ from tests.runtime.server.asking import served
 from dikkat_runtime.cli.main import run as run_dikkat
 from dikkat_runtime.documents.memories import read_memory
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.near_corrections import NearIndex
+from dikkat_runtime.server.models import Catalog
+from dikkat_runtime.tasks.corrections import Corrections, NearIndex
 from dikkat_runtime.tasks.translator import Translator
 
 EXACT, NEAR = "The small cat is sleeping.", "The small cat is sleeping now."
@@ -58,9 +58,9 @@ def test_all_doors_take_what_the_memory_holds_and_agree_on_what_is_near(
     assert f"memory {memory}: 1 pair" in output.err
 
     with served(Catalog([f"en-tr={run}"], "float32", memories=[memory]), beam_size=5) as server:
-        body = {"text": [EXACT, NEAR], "source_lang": "EN", "target_lang": "TR"}
+        body: dict[str, Any] = {"text": [EXACT, NEAR], "source_lang": "EN", "target_lang": "TR"}
         for more in (dict[str, str](), {"translation_memory_id": "cats"}):
-            answer = server.post("/v2/translate", **body, **more)
+            answer = server.post("/v2/translate", **{**body, **more})
             assert [row["text"] for row in answer["translations"]] == library
         assert server.post("/translate", q=EXACT, source="en", target="tr")["translatedText"] == library[0]
         missing = server.post("/v2/translate", 404, **body, translation_memory_id="dogs")

@@ -14,7 +14,7 @@ from tests.unit.tasks.conftest import SENTENCES, TRANSLATIONS
 
 from dikkat.config import build_config
 from dikkat.data.corpus import Corpus
-from dikkat.data.lessons import phrasebook
+from dikkat.lessons.phrasebook import phrasebook
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.common.settings import run_config

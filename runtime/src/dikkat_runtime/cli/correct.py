@@ -25,9 +25,8 @@ def correct(
     corrections.
     """
     from dikkat_runtime.run.config import read_config, section
-    from dikkat_runtime.tasks.corrections import Corrections
-    from dikkat_runtime.tasks.near_corrections import NearIndex
-    from dikkat_runtime.tasks.translation_notes import shown
+    from dikkat_runtime.tasks.corrections import Corrections, NearIndex
+    from dikkat_runtime.tasks.translations import shown
 
     data = section(read_config(run, "translator"), "data", run)
     corrections = Corrections(run)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from dikkat.config import RunConfig
-from dikkat.data.lessons import languages_of_pair, phrasebook
+from dikkat.data.lessons import installed_phrasebook
 from dikkat.data.pairs import Pair
 from dikkat.evaluation import score_translations
 from dikkat.models.factory import build_model
@@ -96,7 +96,7 @@ class Base:
                 ).fill(where, section, changed, path)
         config = run_config(settings, str(run.config))
         tuned = tuning(asked) if "imported_from" in settings else None
-        return cls(run, config, Vocabularies.load(run, config.model, config.data.vocabularies), tuned)
+        return cls(run, config, Vocabularies.load(run, config), tuned)
 
     def settings(self, pairs: int) -> Settings:
         """Return the settings of a translator that has this base and so many new pairs."""
@@ -181,10 +181,13 @@ def _distinct(lines: Iterable[str]) -> Iterator[str]:
 
 def _bundled(language: str, count: int) -> Iterator[str]:
     """Yield sentences of the bundled phrasebook in a language; none where it has none."""
+    lessons = installed_phrasebook()
     for pair in ("en-fr", "tr-en"):
-        if languages_of_pair(pair)[0] == language:
+        if lessons.languages_of_pair(pair)[0] == language:
             # its first sentences are alike
-            yield from (phrase.source for phrase in phrasebook(pair, MAX_WRITTEN)[:: max(1, MAX_WRITTEN // count)])
+            yield from (
+                phrase.source for phrase in lessons.phrasebook(pair, MAX_WRITTEN)[:: max(1, MAX_WRITTEN // count)]
+            )
 
 
 def held_out_lines(run: RunDirectory, part: HeldOut = "validation") -> tuple[list[str], list[str]]:
@@ -244,7 +247,7 @@ def settle(run: RunDirectory, config: RunConfig, adapted: dict[str, Any]) -> dic
 
 
 def _scores_of_share(run: RunDirectory, config: RunConfig, share: float) -> list[float]:
-    vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
+    vocabularies = Vocabularies.load(run, config)
     model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
     parameters = FlatParameters(model)
     parameters.fill(parameters.master, interpolated_weights(run, share))
