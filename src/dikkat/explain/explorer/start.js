@@ -1,6 +1,7 @@
 // Starts a page whose sentences are all in the file.
 
 function drawPicker() {
+  drawLesson();
   setText("model", say("attention of {name}", { name: visible(DATA.name) }));
   document.querySelector(".arrow").hidden = !isPair(currentSentence());
   setText("previous", "‹", say("Previous sentence"));
@@ -35,6 +36,7 @@ function start() {
   listenToAll();
   if (DATA.training) state.sentence = looks() - 1;
   change({});
+  if (DATA.lesson) goToLessonStep(0);
 }
 
 start();

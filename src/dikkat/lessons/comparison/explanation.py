@@ -8,12 +8,12 @@ from typing import Any
 from dikkat.explain.explanation import Column, Explanation, Step, Table
 from dikkat.lessons.comparison.layers import (
     COUNTED,
+    FORMULAS,
     KINDS,
     ComparisonSettings,
     Cost,
     Kind,
     Reach,
-    formulas,
     layers_to_join,
     receptive_field,
 )
@@ -69,15 +69,12 @@ class Comparison:
 def numbers(comparison: Comparison) -> dict[str, Any]:
     """Return every number, and how each was found; None is what could not be fitted or measured."""
     content = asdict(comparison)
-    content["formulas"] = {kind: asdict(written) for kind, written in formulas(comparison.settings.cell).items()}
+    content["formulas"] = {kind: asdict(written) for kind, written in FORMULAS.items()}
     content["how"] = {"time": HOW_TIMED, "memory": HOW_MEMORY, "chance": CHANCE}
     every = [*content["reaches"], content["joined"], content["missed"]]
     for written, reach in zip(every, [*comparison.reaches, comparison.joined, comparison.missed], strict=True):
         written.update(length=reach.length, earliest=reach.earliest, reached=reach.reached)
     return content
-
-
-_CELL_NAMES = {"gru": msg("gated recurrent unit"), "rnn": msg("Elman's cell")}
 
 
 def render_comparison(comparison: Comparison) -> Explanation:
@@ -86,12 +83,12 @@ def render_comparison(comparison: Comparison) -> Explanation:
     title = msg("Convolution, recurrence and self-attention")
     introduction = (
         msg(
-            "One layer each, of one width: a causal convolution of kernel k = {kernel}, a recurrence ({cell_names}), "
-            "and self-attention with one head."
-        ).fill(settings.kernel, _CELL_NAMES[settings.cell]),
+            "One layer each, of one width: a causal convolution of kernel k = {kernel}, a recurrence (gated recurrent "
+            "unit), and self-attention with one head."
+        ).fill(settings.kernel),
     )
     steps = (
-        _formulas(comparison),
+        _formulas(),
         _counted(comparison),
         _measured(comparison, comparison.over_length),
         _measured(comparison, comparison.over_width),
@@ -108,10 +105,9 @@ def render_comparison(comparison: Comparison) -> Explanation:
     return Explanation(title, introduction, None, steps, ending)
 
 
-def _formulas(comparison: Comparison) -> Step:
+def _formulas() -> Step:
     headings = ("layer", "operations", msg("with projections"), msg("sequential steps"), msg("longest path"), "O(…)")
     columns = tuple(Column(msg(heading)) for heading in headings)
-    written = formulas(comparison.settings.cell)
     rows = tuple(
         (
             msg(kind),
@@ -121,7 +117,7 @@ def _formulas(comparison: Comparison) -> Step:
             formula.path_length,
             formula.order,
         )
-        for kind, formula in written.items()
+        for kind, formula in FORMULAS.items()
     )
     return Step(msg("1. What one layer costs, on paper"), COUNTED, Table(columns, rows))
 

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from dikkat.lessons.comparison.layers import KINDS, Cell, Kind, build_layer, cost, count_parameters
+from dikkat.lessons.comparison.layers import KINDS, Kind, build_layer, cost, count_parameters
 from dikkat.nn.functional import attention
 from dikkat.nn.layers import TokenEmbedding
 from dikkat.nn.linear_time_attention import linear_attention
@@ -158,24 +158,24 @@ class Sweep:
 
 
 def sweep(
-    over: Over, sizes: Sequence[int], fixed: int, *, kernel: int, cell: Cell, seed: int, watch: Callable[[str], None]
+    over: Over, sizes: Sequence[int], fixed: int, *, kernel: int, seed: int, watch: Callable[[str], None]
 ) -> Sweep:
     """Measure each kind at each of the ascending `sizes`; `watch` receives the name of each before it starts."""
     sized = [(kind, *((size, fixed) if over == "length" else (fixed, size))) for size in sizes for kind in KINDS]
     calls = [
-        (f"{kind}, n = {length:,}, d = {width:,}", _forward(kind, length, width, kernel, cell, seed))
+        (f"{kind}, n = {length:,}, d = {width:,}", _forward(kind, length, width, kernel, seed))
         for kind, length, width in sized
     ]
     points = tuple(
-        Point(kind, length, width, cost(kind, length, width, kernel=kernel, cell=cell).with_projections, measured)
+        Point(kind, length, width, cost(kind, length, width, kernel=kernel).with_projections, measured)
         for (kind, length, width), measured in zip(sized, measure(calls, watch), strict=True)
     )
     growth = tuple(_growth(kind, list(sizes), [point for point in points if point.kind == kind]) for kind in KINDS)
     return Sweep(over, fixed, tuple(sizes), points, growth)
 
 
-def _forward(kind: Kind, length: int, width: int, kernel: int, cell: Cell, seed: int) -> Callable[[], object]:
-    layer = build_layer(kind, width, kernel=kernel, cell=cell, seed=seed).eval()
+def _forward(kind: Kind, length: int, width: int, kernel: int, seed: int) -> Callable[[], object]:
+    layer = build_layer(kind, width, kernel=kernel, seed=seed).eval()
     x = torch.randn(1, length, width, generator=torch.Generator().manual_seed(seed))
     return lambda: layer(x)
 
@@ -325,12 +325,12 @@ class FirstTokenModel(nn.Module):
         return logits
 
 
-def copy_first(kind: Kind, length: int, width: int, *, kernel: int, cell: Cell, updates: int, seed: int) -> Copied:
+def copy_first(kind: Kind, length: int, width: int, *, kernel: int, updates: int, seed: int) -> Copied:
     """Train one layer on random sequences of `length` tokens, then test it on fresh ones.
 
     Every kind sees the same sequences, batches and learning rate (Adam).
     """
-    layer = build_layer(kind, width, kernel=kernel, cell=cell, seed=seed)
+    layer = build_layer(kind, width, kernel=kernel, seed=seed)
     model = FirstTokenModel(layer, width, seed)
     draw = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=_LEARNING_RATE)
@@ -353,7 +353,6 @@ def copy_over(
     width: int,
     *,
     kernel: int,
-    cell: Cell,
     updates: int,
     seed: int,
     watch: Callable[[str], None],
@@ -363,5 +362,5 @@ def copy_over(
     for length in lengths:
         for kind in KINDS:
             watch(msg("training {kind} to copy the first of {length:,} tokens", kind, length))
-            results.append(copy_first(kind, length, width, kernel=kernel, cell=cell, updates=updates, seed=seed))
+            results.append(copy_first(kind, length, width, kernel=kernel, updates=updates, seed=seed))
     return tuple(results)

@@ -30,7 +30,7 @@ def step(found: Comparison, number: int) -> Step:
 def test_both_counts_are_in_the_table(small: Comparison) -> None:
     formulas, numbers = table(small, 1), table(small, 2)
     assert formulas.rows[2][1:3] == ("2 n² d", "2 n² d + 4 n d²")
-    attention = costs(32, 8, kernel=3, cell="gru")["self-attention"]
+    attention = costs(32, 8, kernel=3)["self-attention"]
     assert numbers.rows[1][0] == "32"
     assert float(numbers.rows[1][4]) == pytest.approx(attention.without_projections / 1e6, abs=0.005)
     assert float(numbers.rows[1][5]) == pytest.approx(attention.with_projections / 1e6, abs=0.005)
