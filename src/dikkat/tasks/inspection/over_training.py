@@ -53,7 +53,7 @@ class OverTraining:
         return {head: collector.of(head) for head in dict.fromkeys(heads)}
 
     def at(self, settings: Mapping[str, Any]) -> SentenceMaps:
-        """Return the maps of the sentence and the update that a step of a lesson sets; of the last where it does not."""
+        """Return the maps of the sentence and the update that a step of a lesson sets, by default the last update."""
         updates, last = self.history.updates, len(self.history.pairs) - 1
         update = settings.get("update", updates[-1])
         look = min(range(len(updates)), key=lambda number: abs(updates[number] - update))
