@@ -44,6 +44,7 @@ def page(
 
     Nothing is installed, served or loaded: the file holds the model and an engine that computes it in the browser.
     """
+    from dikkat.tasks.inspection.over_training import OverTraining
     from dikkat.web.opening import example_sentences, open_for_web
     from dikkat.web.page import MAX_QUICK_SIZE, lesson_path, write_live_page
     from dikkat_runtime.files import probe_next_to, write_errors
@@ -55,13 +56,15 @@ def page(
     path = out or Path(f"lesson-{source.stem if source else ''}.html")
     with write_errors(path):
         probe_next_to(path)
-    if source is not None and (steps := _answered(run, source))["page"] == "training":
-        _write_training_page(run, path, steps)
+    steps = None if source is None else _answered(run, source)
+    if steps is not None and steps["page"] == "training":
+        OverTraining(run).write_page(path, steps)
+        print_written(path)
         return
     with Announced(msg("{out}: packing the model of {run}", path, run)):
         model = open_for_web(run, precision.value)
         examples = example_sentences(run, MAX_EXAMPLES)
-        size = write_live_page(model, path, language=language(), examples=examples, lesson=source and steps)
+        size = write_live_page(model, path, language=language(), examples=examples, lesson=steps)
     print_note(
         "wrote {path} ({size:.1f} MB, {precision}): open it in a browser", path, size / 1000000.0, model.precision
     )
@@ -78,20 +81,12 @@ def _answered(run: Path, source: Path) -> dict[str, Any]:
     """Return the lesson of a file with the answers of the model of `run`."""
     from dikkat.explain.lesson import answered, read_lesson
     from dikkat.tasks import load
+    from dikkat.tasks.inspection.over_training import OverTraining
 
     if read_lesson(source).page == "training":
-        from dikkat.tasks.inspection.over_training import OverTraining
-
         return answered(source, OverTraining(run).at)
     model = load(run)
     return answered(source, lambda settings: model.attend(settings["text"]))
-
-
-def _write_training_page(run: Path, path: Path, lesson: dict[str, Any]) -> None:
-    from dikkat.tasks.inspection.over_training import OverTraining
-
-    OverTraining(run).write_page(path, lesson)
-    print_written(path)
 
 
 def _quickstart_run(lesson: str | None) -> Path:

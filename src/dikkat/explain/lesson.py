@@ -8,13 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.explain.attention_map import (
-    ATTENTIONS,
-    AttentionMap,
-    SentenceMaps,
-    peak,
-    written_words,
-)
+from dikkat.explain.attention_map import ATTENTIONS, AttentionMap, SentenceMaps, peak, written_words
 from dikkat_runtime.errors import DataError, UsageError, msg, nearest
 from dikkat_runtime.text.text_files import read_lines
 
@@ -23,18 +17,17 @@ KINDS = {"encoder-self": "encoder", "decoder-self": "decoder", "cross": "cross"}
 """The attentions as a page names them, and as maps do."""
 CHOICES: dict[str, tuple[str, ...]] = {
     "kind": tuple(KINDS),
-    "tab": ("maps", "six", "decoding", "heads", "importance", "positions", "classes", "next"),
+    "tab": ("maps", "six", "decoding", "heads", "importance", "positions", "classes", "next", "parts"),
     "view": ("links", "heat", "text"),
     "positions": ("on", "off"),
-    "beam": ("1", "5"),
+    "language": LANGUAGES,
+    "page": ("live", "training"),
 }
-NUMBERS = ("layer", "beta", "update", "sentence")
-WORDS = ("text", "look", "at", "hide", "heads")
-SETTINGS = (*CHOICES, *NUMBERS, *WORDS)
+SETTINGS = (
+    *("kind", "tab", "view", "positions", "beam", "layer", "beta", "update", "sentence", "text", "look", "at"),
+    *("hide", "heads"),
+)
 """What a step may set."""
-FIELDS = ("title", "language", "page")
-PAGES = ("live", "training")
-"""A page that computes, and one over the training of a run."""
 NEAR = 0.02
 """Weight below the largest up to which another head is as right an answer."""
 ANSWERS = "head KIND WORD -> WORD, word KIND LAYER.HEAD WORD, weight KIND LAYER.HEAD WORD -> WORD, or output"
@@ -65,104 +58,88 @@ class Step:
 class Lesson:
     """Hold a lesson as it is written in one language."""
 
-    path: Path
     title: str
     language: str
     page: str
+    """A page that computes ("live"), or one over the training of a run ("training")."""
     steps: list[Step]
 
 
 def read_lesson(path: Path) -> Lesson:
     """Read one file of a lesson. Raises `DataError` with file and line, and the errors of reading a file."""
-    return _Reader(path, list(read_lines(path))).lesson()
+    return _Reader(path).lesson()
 
 
 class _Reader:
-    def __init__(self, path: Path, lines: list[str]) -> None:
-        self.path, self.lines, self.at = path, lines, 0
+    def __init__(self, path: Path) -> None:
+        self.path, self.lines, self.at = path, [line.strip() for line in read_lines(path)], 1
 
     def lesson(self) -> Lesson:
-        fields = self._front_matter()
+        if self.lines[:1] != ["---"]:
+            raise DataError("{where}: a lesson begins with a line ---, title: … and another line ---", self._where(0))
+        fields = {"language": "en", "page": "live"}
+        for number, name, value in self._pairs("---", ("title", "language", "page")):
+            fields[name] = self._value(number, name, value)
+        if not fields.get("title"):
+            raise DataError("{where}: the title is missing; add a line title: …", self._where(0))
         steps: list[Step] = []
         while self.at < len(self.lines):
-            number, line = self.at, self.lines[self.at].strip()
+            number, line = self.at, self.lines[self.at]
             self.at += 1
             if line.startswith("## "):
-                text = steps[-1].settings.get("text", "") if steps else ""
-                steps.append(Step(line.removeprefix("## ").strip(), "", {"text": text}))
+                text = steps[-1].settings["text"] if steps else ""
+                steps.append(Step(line.removeprefix("## "), "", {"text": text}))
             elif line and not steps:
                 raise DataError(
                     "{where}: text before the first step; begin it with a heading (##)", self._where(number)
                 )
             elif line.startswith("```"):
-                self._block(steps[-1], line.removeprefix("```").strip(), number)
+                self._block(steps[-1], line.removeprefix("```"), number)
             elif steps:
                 steps[-1].text += line + "\n"
         if not steps:
             raise DataError("{path}: a lesson needs a step, which begins with a heading (##)", self.path)
-        for step in steps:
-            step.text = re.sub(r"\n{3,}", "\n\n", step.text.strip())
-            # lines of one paragraph are one
-            step.text = re.sub(r"(?<!\n)\n(?!\n|- )", " ", step.text)
         if fields["page"] == "live" and not steps[0].settings["text"]:
             raise DataError("{path}: the first step sets no text; add a block ```set with text: …", self.path)
-        return Lesson(self.path, fields["title"], fields["language"], fields["page"], steps)
+        for step in steps:
+            # lines of one paragraph are one
+            step.text = "\n\n".join(" ".join(part.split()) for part in re.split(r"\n{2,}", step.text.strip()))
+        return Lesson(fields["title"], fields["language"], fields["page"], steps)
 
     def _where(self, number: int) -> str:
         return f"{self.path}:{number + 1}"
 
-    def _front_matter(self) -> dict[str, str]:
-        if not self.lines or self.lines[0].strip() != "---":
-            raise DataError("{where}: a lesson begins with a line ---, title: … and another line ---", self._where(0))
-        self.at = 1
-        fields = {"language": "en", "page": "live", **{name: value for _, name, value in self._pairs("---", FIELDS)}}
-        for name, known in (("language", LANGUAGES), ("page", PAGES)):
-            if fields[name] not in known:
-                raise self._bad(0, name, " / ".join(known), fields[name])
-        if not fields.get("title"):
-            raise DataError("{where}: the title is missing; add a line title: …", self._where(0))
-        return fields
-
-    def _bad(self, number: int, name: str, wanted: str, value: str) -> DataError:
-        return DataError('{where}: {name} must be {wanted}, not "{value}"', self._where(number), name, wanted, value)
-
     def _pairs(self, end: str, known: Sequence[str]) -> Iterator[tuple[int, str, str]]:
-        """Yield the lines `name: value` up to a line `end`, each with its number; a line without a name has ""."""
+        """Yield the lines `name: value` up to a line `end`, each with its number; a line of text has the name ""."""
         first = self.at
-        while self.at < len(self.lines) and self.lines[self.at].strip() != end:
-            name, colon, value = self.lines[self.at].partition(":")
-            name = name.strip()
-            if colon and name in known:
-                yield self.at, name, value.strip()
-            elif colon and re.fullmatch(r"\w+", name):
-                raise DataError(
-                    '{where}: there is no "{name}"{hint}; known: {known}',
-                    self._where(self.at), name, nearest(name, known), ", ".join(known),
-                )  # fmt: skip
-            elif self.lines[self.at].strip():
-                yield self.at, "", self.lines[self.at].strip()
-            self.at += 1
-        if self.at == len(self.lines):
-            raise DataError("{where}: the block has no end; close it with {end}", self._where(first - 1), end)
-        self.at += 1
+        for number in range(first, len(self.lines)):
+            line, self.at = self.lines[number], number + 1
+            if line == end:
+                return
+            name, colon, value = line.partition(":")
+            if colon and name not in known and re.fullmatch(r"\w+", name):
+                raise DataError('{where}: there is no "{name}"{hint}; known: {known}').fill(
+                    self._where(number), name, nearest(name, known), ", ".join(known)
+                )
+            if line:
+                yield number, *((name, value.strip()) if colon and name in known else ("", line))
+        raise DataError("{where}: the block has no end; close it with {end}", self._where(first - 1), end)
 
     def _block(self, step: Step, name: str, number: int) -> None:
         if name == "set":
-            for line, setting, value in self._pairs("```", SETTINGS):
-                if not setting:
-                    raise self._bad(line, msg("a line of a block set"), "name: value", value)
-                step.settings[setting] = self._value(line, setting, value)
+            pairs = list(self._pairs("```", SETTINGS))
+            step.settings |= {setting: self._value(line, setting, value) for line, setting, value in pairs}
         elif name == "question":
             pairs = list(self._pairs("```", ("answer", "expect", "hint")))
-            fields = {field: value for _, field, value in pairs}
-            if "answer" not in fields or not fields.get(""):
+            lines = {field: (line, value) for line, field, value in pairs}
+            if "answer" not in lines or "" not in lines:
                 raise DataError(
                     "{where}: a question is a line of text and a line answer: {answers}", self._where(number), ANSWERS
                 )
-            text = " ".join(value for _, field, value in pairs if not field)
-            hints = [value for _, field, value in pairs if field == "hint"]
-            at = next(line for line, field, _ in pairs if field == "answer")
-            step.question = Question(self._where(at), text, fields["answer"], fields.get("expect", ""), hints)
+            texts, hints = ([value for _, field, value in pairs if field == wanted] for wanted in ("", "hint"))
+            line, answer = lines["answer"]
+            expected = lines.get("expect", (0, ""))[1]
+            step.question = Question(self._where(line), " ".join(texts), answer, expected, hints)
         else:
             raise DataError(
                 '{where}: a block of a lesson is ```set or ```question, not "{name}"', self._where(number), name
@@ -170,24 +147,22 @@ class _Reader:
 
     def _value(self, line: int, name: str, value: str) -> Any:
         """Return a setting as the page takes it: layers, heads and sentences from 0."""
-        if name in CHOICES:
-            if value not in CHOICES[name]:
-                raise self._bad(line, name, " / ".join(CHOICES[name]), value)
-            return value == "on" if name == "positions" else int(value) if name == "beam" else value
+        wanted: str = " / ".join(CHOICES.get(name, ()))
+        if wanted and value in CHOICES[name]:
+            return value == "on" if name == "positions" else value
+        if name in ("text", "look", "at", "title"):
+            return value
         if name == "hide":
             return [word.strip() for word in value.split(",")]
-        if name in ("text", "look", "at"):
-            return value
-        try:
+        if re.fullmatch(r"\d+(\.\d+)?" if name == "beta" else r"[1-9]\d*(, *\d+)*", value) and not wanted and name:
             numbers = [float(part) for part in value.split(",")]
-            is_whole = name == "beta" or all(one >= 1 and one % 1 == 0 for one in numbers)
-            if not is_whole or (len(numbers) > 1 and name != "heads"):
-                raise ValueError
-        except ValueError:
-            raise self._bad(line, name, msg("a number" if name == "beta" else "a whole number from 1"), value) from None
-        if name in ("beta", "update"):
-            return numbers[0] if name == "beta" else int(numbers[0])
-        return [int(one) - 1 for one in numbers] if name == "heads" else int(numbers[0]) - 1
+            if name in ("beta", "update", "beam"):
+                return numbers[0] if name == "beta" else int(numbers[0])
+            return [int(one) - 1 for one in numbers] if name == "heads" else int(numbers[0]) - 1
+        wanted = wanted or msg("a number" if name == "beta" else "a whole number from 1" if name else "name: value")
+        raise DataError('{where}: {name} must be {wanted}, not "{value}"').fill(
+            self._where(line), name or msg("a line of a block set"), wanted, value
+        )
 
 
 def answered(path: Path, maps_of: Callable[[dict[str, Any]], SentenceMaps]) -> dict[str, Any]:
@@ -198,28 +173,25 @@ def answered(path: Path, maps_of: Callable[[dict[str, Any]], SentenceMaps]) -> d
     other numbers of steps or questions, and where the model answers other than a line `expect` says.
     """
     first = read_lesson(path)
-    beside = [path.with_suffix(f".{language}.md") for language in LANGUAGES if language != first.language]
-    lessons = [first, *(read_lesson(other) for other in beside if other.exists() and other != path)]
-    for other in lessons[1:]:
-        if [step.question is None for step in other.steps] != [step.question is None for step in first.steps]:
-            raise DataError("{path}: has other steps or questions than {first}; write the same", other.path, path)
+    others = [path.with_suffix(f".{language}.md") for language in LANGUAGES if language != first.language]
+    lessons = {first.language: first}
+    for other in filter(Path.exists, others):
+        lesson = read_lesson(other)
+        lessons[lesson.language] = lesson
+        if [step.question is None for step in lesson.steps] != [step.question is None for step in first.steps]:
+            raise DataError("{path}: has other steps or questions than {first}; write the same", other, path)
     steps = []
-    for together in zip(*(lesson.steps for lesson in lessons), strict=True):
-        step: dict[str, Any] = {
-            "heading": {one.language: part.heading for one, part in zip(lessons, together, strict=True)},
-            "text": {one.language: part.text for one, part in zip(lessons, together, strict=True)},
-            "set": together[0].settings,
-        }
-        questions = [part.question for part in together if part.question is not None]
-        if questions:
-            by_language = dict(zip((one.language for one in lessons), questions, strict=True))
-            step["question"] = {
-                "text": {language: one.text for language, one in by_language.items()},
-                "hints": {language: one.hints for language, one in by_language.items()},
-                **model_answer(questions[0], maps_of(together[0].settings)),
+    for number, step in enumerate(first.steps):
+        own = {language: lesson.steps[number] for language, lesson in lessons.items()}
+        content: dict[str, Any] = {"set": step.settings}
+        content |= {name: {code: getattr(one, name) for code, one in own.items()} for name in ("heading", "text")}
+        if step.question is not None:
+            questions = {code: one.question for code, one in own.items() if one.question is not None}
+            content["question"] = model_answer(step.question, maps_of(step.settings)) | {
+                name: {code: getattr(one, name) for code, one in questions.items()} for name in ("text", "hints")
             }
-        steps.append(step)
-    return {"title": {one.language: one.title for one in lessons}, "page": first.page, "steps": steps}
+        steps.append(content)
+    return {"title": {code: one.title for code, one in lessons.items()}, "page": first.page, "steps": steps}
 
 
 def model_answer(question: Question, maps: SentenceMaps) -> dict[str, Any]:

@@ -36,7 +36,7 @@ def test_tables_and_json(capsys: pytest.CaptureFixture[str], tmp_path: Path, mon
     assert run(["compare", "--quick"]) == 0
     captured = capsys.readouterr()
     headings = [line for line in captured.out.split("\n") if re.match(r"\d\. ", line)]
-    assert [heading[0] for heading in headings] == list("1234567")
+    assert [heading[0] for heading in headings] == list("123456")
     assert "2 n² d + 4 n d²" in captured.out
     assert "join x1 and x5" in captured.out
     notes = captured.err.split("\n")
@@ -73,10 +73,7 @@ def test_quick_is_smaller() -> None:
     [
         (2, ["runs/a"], "a second run is missing: dikkat compare RUN RUN"),
         (2, ["runs/a", "runs/b", "--quick"], "--quick is for kinds of layers, without runs; leave it out"),
-        (2, ["--beam", "1,5"], "--beam needs two runs: dikkat compare RUN RUN"),
-        (2, ["runs/a", "runs/b", "--beam", "0"], '--beam: "0" is not one of 1 to 1000, or two of them with a comma'),
-        (2, ["runs/a", "runs/b", "--precision", "int8,float32,int8"],
-            '--precision: "int8,float32,int8" is not one of float32 to auto, or two of them with a comma'),
+        (2, ["--beam", "1"], "--beam needs two runs: dikkat compare RUN RUN"),
         (2, ["runs/a", "runs/b", "hello", "--out", "page.txt"],
             "page.txt: a page is written as .html, not .txt; rename it"),
         (66, ["runs/a", "runs/b", "hello"], "runs/a: there is no such run directory"),

@@ -120,7 +120,7 @@ def test_a_file_of_another_language_is_joined(tmp_path: Path) -> None:
         ("title: Of cats", "tittle: Of cats", 'my.md:2: there is no "tittle"; did you mean "title"?; known: title, '
             "language, page"),
         ("title: Of cats", "", "my.md:1: the title is missing; add a line title: …"),
-        ("title: Of cats", "title: a\nlanguage: de", 'my.md:1: language must be en / tr, not "de"'),
+        ("title: Of cats", "title: a\nlanguage: de", 'my.md:3: language must be en / tr, not "de"'),
         ("## Look", "Look", "my.md:5: text before the first step; begin it with a heading (##)"),
         ("text: the cat\n", "", "my.md: the first step sets no text; add a block ```set with text: …"),
         ("kind: cross", "kind: cros", 'my.md:14: kind must be encoder-self / decoder-self / cross, not "cros"'),

@@ -56,7 +56,7 @@ def test_the_share_in_common_is_the_sum_of_minima() -> None:
 def test_heads_are_matched_by_the_largest_sum() -> None:
     table = np.random.default_rng(3).random((4, 5))
     first, second = [(0, head) for head in range(4)], [(1, head) for head in range(5)]
-    matches = match_heads(table, first, second)
+    matches = match_heads("cross", table, first, second)
     best = max(
         sum(table[row, column] for row, column in enumerate(chosen)) for chosen in itertools.permutations(range(5), 4)
     )
@@ -80,8 +80,8 @@ def test_words_that_the_other_lacks_are_marked() -> None:
 def test_a_run_beside_itself_has_everything_in_common(untrained: Path) -> None:
     numbers = compare_runs(untrained, untrained, TEXTS[:1], (Way(1), Way(2, "int8"))).numbers
     assert len(numbers["heads"]) == 2 * 4 * 3
-    assert all(match["first"] == match["second"] for match in numbers["heads"])
-    assert all(match["overlap"] == pytest.approx(1.0, abs=1e-5) for match in numbers["heads"])
+    assert all(match.first == match.second for match in numbers["heads"])
+    assert all(match.overlap == pytest.approx(1.0, abs=1e-5) for match in numbers["heads"])
     assert [one["precision"] for one in numbers["runs"]] == ["float32", "int8"]
 
 
@@ -89,12 +89,12 @@ def test_two_runs(untrained: Path, other: Path) -> None:
     comparison = compare_runs(untrained, other, TEXTS)
     numbers = comparison.numbers
     outputs = [[one.text for one in Translator.load(run).translate(TEXTS)] for run in (untrained, other)]
-    assert [text["outputs"] for text in numbers["texts"]] == [list(pair) for pair in zip(*outputs, strict=True)]
+    assert [one.outputs for one in numbers["texts"]] == [list(pair) for pair in zip(*outputs, strict=True)]
     chrf = [CHRF().sentence_score(second, [first]).score for first, second in zip(*outputs, strict=True)]
     assert numbers["chrf"] == pytest.approx(np.mean(chrf))
     # each of the two heads of a layer is laid beside one of four
     assert len(numbers["heads"]) == 2 * 2 * 3
-    assert all(0 < match["overlap"] < 0.999 for match in numbers["heads"])
+    assert all(0 < match.overlap < 0.999 for match in numbers["heads"])
     page = comparison.page.html
     assert "<script" not in page
     assert len(page) < 300_000
@@ -112,7 +112,7 @@ def test_the_command_prints_and_writes(
     assert program(["compare", str(untrained), str(other), "--file", str(texts)]) == 0
     printed = capsys.readouterr().out
     assert "Heads: cross-attention" in printed
-    assert "Equal in 0 of 2. chrF of the second against the first:" in printed
+    assert "Equal in 0 of 2; chrF of the second against the first" in printed
     page = tmp_path / "page.html"
     assert program(["compare", str(untrained), str(other), TEXTS[0], "--out", str(page), "--json"]) == 0
     numbers = json.loads(capsys.readouterr().out)

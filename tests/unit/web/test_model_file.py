@@ -19,6 +19,7 @@ from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, tr
 from tests.unit.interop.translators import sentencepiece_model
 
 from dikkat.explain.explorer.document import LANGUAGES
+from dikkat.explain.lesson import read_lesson
 from dikkat.interop.piece_vocabulary import piece_tokenizer
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.run_directory.tensor_files import FINE_STEPS, quantize_rows

@@ -4,7 +4,7 @@ const NEAR_ENOUGH = 0.05; // of a weight that is read off the picture
 const lesson = { step: 0, drawn: "", tries: {}, goTo: goToKeptState, isReady: () => true };
 
 // A text of a lesson in the language of the page, or in the only one that it was written in.
-function told(texts) {
+function inLanguage(texts) {
   return texts[state.language] ?? Object.values(texts)[0];
 }
 
@@ -22,11 +22,11 @@ function drawLesson() {
   const count = steps.length;
   const { heading: name, text, question } = steps[lesson.step];
   const go = (id, label, step) => button(label, { id, class: "quiet", disabled: step < 0 || step >= count || !lesson.isReady(), onclick: () => goToLessonStep(step) });
-  box.setAttribute("aria-label", told(title));
+  box.setAttribute("aria-label", inLanguage(title));
   box.replaceChildren(
-    heading(told(title)),
-    element("h3", {}, told(name)),
-    element("p", { id: "lesson-text", "aria-live": "polite" }, told(text)),
+    heading(inLanguage(title)),
+    element("h3", {}, inLanguage(name)),
+    element("p", { id: "lesson-text", "aria-live": "polite" }, inLanguage(text)),
     ...(question ? [questionForm(question, tried)] : []),
     element("div", { class: "stepper" }, go("lesson-back", say("‹ Back"), lesson.step - 1), go("lesson-again", say("Start this step again"), lesson.step),
       go("lesson-next", say("Next ›"), lesson.step + 1), button(say("Print the worksheet"), { id: "lesson-print", class: "quiet", onclick: () => print() }),
@@ -38,7 +38,7 @@ function drawLesson() {
 function questionForm(question, tried) {
   const field = element("input", { id: "lesson-answer", type: "text", autocomplete: "off", placeholder: question.kind === "head" ? say("layer.head, as in 2.1") : null, oninput: () => { tried.typed = field.value; } });
   field.value = tried.typed;
-  const hints = told(question.hints);
+  const hints = inLanguage(question.hints);
   const more = button(say("Hint"), { id: "lesson-hint", class: "quiet", disabled: tried.hints >= hints.length, onclick: () => { tried.hints += 1; drawLesson(); } });
   const verdicts = { right: () => say("Right: {answer}.", { answer: question.right[0] }), wrong: () => say("Not so; look again.") };
   const verdict = tried.verdict ? verdicts[tried.verdict]() + (tried.verdict === "right" && question.weight !== null ? ` (${number(question.weight)})` : "") : "";
@@ -48,7 +48,7 @@ function questionForm(question, tried) {
     drawLesson();
   };
   return element("form", { id: "lesson-question", onsubmit: check },
-    element("label", { for: "lesson-answer" }, told(question.text)), field, element("button", { type: "submit", id: "lesson-check", class: "quiet" }, say("Check")),
+    element("label", { for: "lesson-answer" }, inLanguage(question.text)), field, element("button", { type: "submit", id: "lesson-check", class: "quiet" }, say("Check")),
     ...(hints.length ? [more] : []), element("output", { id: "lesson-verdict", for: "lesson-answer" }, verdict),
     element("ul", { id: "lesson-hints" }, ...hints.slice(0, tried.hints).map((hint) => element("li", {}, hint))));
 }
@@ -87,8 +87,8 @@ function goToKeptState({ update, sentence = 0, heads, layer = Infinity, look: wo
 // All steps for a printer, with lines to write on; only print shows it.
 function drawWorksheet() {
   const { title, steps } = DATA.lesson;
-  document.getElementById("worksheet").replaceChildren(heading(told(title)), element("p", {}, say("Name:"), element("span", { class: "lines" })),
+  document.getElementById("worksheet").replaceChildren(heading(inLanguage(title)), element("p", {}, say("Name:"), element("span", { class: "lines" })),
     ...steps.map(({ heading: name, text, question, set }, at) => element("article", {},
-      element("h3", {}, `${at + 1}. ${told(name)}`), ...(set.text ? [element("p", {}, element("bdi", {}, `“${visible(set.text)}”`))] : []), element("p", {}, told(text)),
-      ...(question ? [element("p", {}, element("b", {}, told(question.text))), element("div", { class: "lines" }), element("div", { class: "lines" })] : []))));
+      element("h3", {}, `${at + 1}. ${inLanguage(name)}`), ...(set.text ? [element("p", {}, element("bdi", {}, `“${visible(set.text)}”`))] : []), element("p", {}, inLanguage(text)),
+      ...(question ? [element("p", {}, element("b", {}, inLanguage(question.text))), element("div", { class: "lines" }), element("div", { class: "lines" })] : []))));
 }

@@ -10,7 +10,24 @@ function drawPicker() {
   picker.setAttribute("aria-label", say("Sentence"));
   picker.value = String(textNumber());
   document.getElementById("previous").disabled = textNumber() === 0;
+  drawStrip();
   document.getElementById("next").disabled = textNumber() === textNumber(DATA.sentences.length) - 1;
+}
+
+// All sentences with what was written, where there are several: the chosen one is shown below.
+function drawStrip() {
+  const box = document.getElementById("pieces");
+  const sentences = DATA.sentences.filter((_, index) => index % looks() === 0);
+  box.hidden = sentences.length < 2;
+  if (box.hidden) return;
+  if (!box.children.length) {
+    box.setAttribute("aria-label", say("Sentences: choose the one whose attention is shown"));
+    box.replaceChildren(...sentences.map(({ source, target }, at) => {
+      const texts = [source.text || target.text, ...(isPair({ source, target }) ? [" → ", target.text] : [])];
+      return element("li", {}, element("button", { type: "button", onclick: () => goToSentence(at) }, ...texts.map((text) => element("bdi", {}, visible(text)))));
+    }));
+  }
+  box.querySelectorAll("button").forEach((node, at) => node.setAttribute("aria-pressed", String(at === textNumber())));
 }
 
 // Whether something was read and something else written.

@@ -8,7 +8,7 @@ from dikkat.explain.work_items import PieceCounter, Watch
 from dikkat.kernels.processor import processor_name
 from dikkat.lessons.comparison.explanation import Comparison, Machine
 from dikkat.lessons.comparison.layers import KINDS, ComparisonSettings, Kind, Reach, costs, reach, receptive_field
-from dikkat.lessons.comparison.measurement import ROUNDS, compare_forms, copy_over, count_forms, sweep
+from dikkat.lessons.comparison.measurement import ROUNDS, copy_over, sweep
 from dikkat_runtime.errors import msg
 
 REACH_LENGTH = 64
@@ -21,7 +21,6 @@ def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
     width, kernel, seed = settings.width, settings.kernel, settings.seed
     over_length = sweep("length", settings.lengths, width, kernel=kernel, seed=seed, watch=counter)
     over_width = sweep("width", settings.widths, settings.lengths[0], kernel=kernel, seed=seed, watch=counter)
-    forms = compare_forms(settings.lengths, width, seed=seed, watch=counter)
     counter(msg("following gradients"))
     field = receptive_field(settings.layers, kernel)
     stacks = sorted({1, settings.layers})
@@ -34,7 +33,6 @@ def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
         tuple(cost for n in settings.lengths for cost in costs(n, width, kernel=kernel).values()),
         over_length,
         over_width,
-        forms,
         reaches,
         joined,
         missed,
@@ -48,5 +46,5 @@ def _reach(settings: ComparisonSettings, kind: Kind, layers: int, length: int) -
 
 
 def _pieces(settings: ComparisonSettings) -> int:
-    measured = len(KINDS) * (len(settings.lengths) + len(settings.widths)) + count_forms(settings.lengths)
+    measured = len(KINDS) * (len(settings.lengths) + len(settings.widths))
     return ROUNDS * measured + 1 + len(KINDS) * len(settings.copy_lengths)
