@@ -71,8 +71,8 @@ CORRECTIONS = [
     Mutation("tests/runtime/test_corrections.py::test_a_correction_that_is_made_anew_is_the_newest", f"{_TASKS}/corrections.py", "before = texts.pop(_key(source), None)", "before = texts.get(_key(source), None)"),
     Mutation("tests/runtime/test_corrections.py::test_what_another_process_writes_is_seen_though_the_file_is_as_long", f"{_TASKS}/corrections.py", "status.st_mtime_ns, status.st_size, status.st_ino", "0, status.st_size, 0"),
     Mutation("tests/runtime/test_corrections.py::test_what_another_process_writes_is_seen_though_the_file_is_as_long", f"{_TASKS}/corrections.py", '    def refresh(self) -> None:\n        """Keep what was read."""\n', '    def keep(self) -> None:\n        """Keep what was read."""\n'),
-    Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/near_corrections.py", "2 * count / (len(words) + len(self._words[number])))\n", "count / max(len(words), len(self._words[number])))\n"),
-    Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/near_corrections.py", "sorted(shared.items(), reverse=True)", "sorted(shared.items())"),
+    Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/corrections.py", "2 * count / (len(words) + len(self._words[number])))\n", "count / max(len(words), len(self._words[number])))\n"),
+    Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/corrections.py", "sorted(shared.items(), reverse=True)", "sorted(shared.items())"),
 ]  # fmt: skip
 
 CONFIDENCE = [

@@ -11,7 +11,7 @@ from typing import Any
 
 from dikkat_runtime.documents.app_strings import AppStrings
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.icu import plural_categories
+from dikkat_runtime.documents.messages import plural_categories
 from dikkat_runtime.documents.segments import Edit, Options, is_language
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.foreign_json import shown

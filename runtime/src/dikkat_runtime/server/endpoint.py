@@ -102,13 +102,13 @@ async def _answer(endpoint: Endpoint, services: Services, request: Request) -> R
         share.take(len(getattr(response, "body", b"")))
         return _Held(response, share.move())
     except ClientGone:
-        services.metrics.client_gone()
+        services.metrics.clients_gone.inc()
         return Response(status_code=GONE)
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError) and not services.is_over:
             raise
         problem = as_request_error(error) if isinstance(error, Exception) else end_of_server()
-        services.metrics.rejected(problem.kind)
+        services.metrics.rejected.labels(problem.kind).inc()
         return endpoint.dialect.response(problem)
     finally:
         if call is not None:
