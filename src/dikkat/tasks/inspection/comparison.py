@@ -129,7 +129,7 @@ def words_alone(attention_map: AttentionMap) -> Array:
     return np.concatenate((weights[:, columns], weights[:, ~columns].sum(1, keepdims=True)), axis=1)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class RunComparison:
     """Hold two runs side by side; a notebook shows the page."""
 
