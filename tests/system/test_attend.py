@@ -97,7 +97,7 @@ def test_every_sentence_is_read_as_translate_reads_it(
     assert message.startswith("--sentence chooses a sentence of one text that the model translates")
     _, first, complaint = dikkat("explain", text, "--run", trained)
     assert "“the red dog!”" in first
-    assert complaint.startswith("sentence 1 of 2; ")
+    assert complaint.startswith("sentences 1 to 1 of 2; ")
     assert "“my cat sees”" in dikkat("explain", text, "--run", trained, "--sentence", "2")[1]
 
 
