@@ -1,6 +1,6 @@
 """Head scores, logit lens, attribution and patching, against TransformerLens on the same random GPT-2.
 
-It is no requirement of the tests: `pip install transformer-lens` into an environment of its own, and run this file there.
+It is no requirement: `pip install transformer-lens==2.16.1` into an environment of its own, and run this file there.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import transformers
 from tests.parity.test_huggingface_checkpoints import gpt2, our_language_model, read_imported
 
 from dikkat.explain.head_analysis.circuits import attribution, detection_scores, logit_lens, patching
-
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.recorder import record_attention
 
