@@ -48,6 +48,13 @@ def same_gaps(source: str, source_ids: tuple[int, ...], target: str, offsets: Se
     return list(offsets)
 
 
+def same_spans(
+    source: str, source_ids: tuple[int, ...], target: str, spans: Sequence[tuple[int, int]]
+) -> Sequence[tuple[int, int]]:
+    """Return the words of each span, as if the translation were the source."""
+    return [(start, start + len(source[start:end].rstrip(".,;:!?"))) for start, end in spans]
+
+
 def translate(
     lines: Sequence[str], target_language: str = "fr", notes: TranslationNotes | None = None
 ) -> tuple[list[str], list[str]]:
@@ -74,6 +81,7 @@ def translator(
         notes or TranslationNotes(),
         reading=reading,
         gaps=same_gaps,
+        enclosed=same_spans,
         surrogates=lambda: SURROGATES,
         judge=judge,
     )

@@ -11,13 +11,14 @@ from itertools import count, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.documents.alignment import Alignment, Span, balanced, is_sign, word_spans
+from dikkat_runtime.documents.alignment import Alignment, Span
 from dikkat_runtime.documents.markup_ends import nested_pairs
 from dikkat_runtime.documents.paragraphs import WORD, Paragraph, SplitSentences
 from dikkat_runtime.documents.placement import Mark, Placement, Words
 from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tagged, tags_of
 from dikkat_runtime.documents.sentences import Sentence, SentenceTranslator, Translate
 from dikkat_runtime.errors import msg
+from dikkat_runtime.tasks.aligner import balanced, is_sign, word_spans
 from dikkat_runtime.text.normalizing import has_hidden_direction
 from dikkat_runtime.text.placeholders import has_words, protected_spans
 

@@ -8,14 +8,13 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.server.languages import normal
-from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
+from dikkat_runtime.tasks.aligner import Aligner, CrossAttention, word_spans
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words

@@ -221,6 +221,7 @@ class Translator(OpenedModel):
             notes,
             reading=self.reading,
             gaps=self._gaps,
+            enclosed=self._enclosed,
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
@@ -285,12 +286,18 @@ class Translator(OpenedModel):
     def _gaps(self, source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
         return self.inserter.gaps(source, source_ids, target, offsets)
 
+    def _enclosed(
+        self, source: str, source_ids: tuple[int, ...], target: str, spans: Sequence[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        return self.inserter.enclosed(source, source_ids, target, spans)
+
     @cached_property
     def reading(self) -> Reading:
         """The way in which the model reads text of any kind."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
         languages = (self.language, self.target_language)
-        return Reading(encode, lambda: self.tokenizer.characters, languages, self.usual_forms)
+        tokenizer = self.tokenizer
+        return Reading(encode, lambda: tokenizer.characters, languages, self.usual_forms, lambda: tokenizer.unmet_marks)
 
     @cached_property
     def keeper(self) -> DemandKeeper:
