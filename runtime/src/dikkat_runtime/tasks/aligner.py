@@ -117,7 +117,7 @@ _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
 """Letters of scripts without spaces between words: each is a word here."""
-_WORD = re.compile(rf"[{_SPACELESS}]|(?:(?![{_SPACELESS}])\w)+(?:[-.,:/@'’](?=\w)(?:(?![{_SPACELESS}])\w)+)*|[^\w\s]")
+WORD = re.compile(rf"[{_SPACELESS}]|(?:(?![{_SPACELESS}])\w)+(?:[-.,:/@'’](?=\w)(?:(?![{_SPACELESS}])\w)+)*|[^\w\s]")
 
 
 def word_spans(text: str) -> list[Span]:
@@ -125,7 +125,7 @@ def word_spans(text: str) -> list[Span]:
 
     A sign between letters is in a word: l'ami, Ankara'da.
     """
-    return [match.span() for match in _WORD.finditer(text)]
+    return [match.span() for match in WORD.finditer(text)]
 
 
 def is_sign(text: str, span: Span) -> bool:

@@ -130,7 +130,8 @@ class WordInserter:
         chosen = []
         for start, end in spans:
             inside = np.array([start < last and first < end for first, last in sources], bool)
-            gains = 2 * weights[:, inside].sum(axis=1) - weights.sum(axis=1)
+            # in thousandths: the last digits of sums are not the same everywhere
+            gains = np.rint(1000 * (2 * weights[:, inside].sum(axis=1) - weights.sum(axis=1)))
             (first, last), _ = best_run(gains, np.ones(len(words), bool))
             if first == last:
                 first, last = int(gains.argmax()), int(gains.argmax()) + 1
