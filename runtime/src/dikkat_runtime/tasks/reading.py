@@ -69,6 +69,10 @@ class Reading:
         return (self.characters() | _ASCII) - {mark for opening in unmet for mark in (opening, PAIRS[opening])} | {"'"}
 
     @cached_property
+    def _without_quotes(self) -> frozenset[str]:
+        return self._known - {'"', "'"}
+
+    @cached_property
     def _speller(self) -> Speller:
         return Speller(self.usual_forms, self.languages[0])
 
@@ -89,7 +93,7 @@ class Reading:
 
     def _with_symbols(self, line: str, opening: str = "", closing: str = "") -> Protected:
         """Return a line with marks for its placeholders and symbols; `opening` and `closing` are written around it."""
-        typed = normalized(line, self._known - {'"', "'"}).strip()
+        typed = normalized(line, self._without_quotes).strip()
         text = straightened(typed, self._known)
         pairs = inner_pairs(typed, self._known, self.unmet_marks())
         apart = {index for pair in pairs for index in pair}

@@ -122,6 +122,7 @@ PAIRS = {**QUOTE_PAIRS, **BRACKETS, "'": "'", "‘": "’", "‚": "‘’", "�
 """Opening marks of brackets and quotations, and what closes each."""
 OPENING = "\"'([{"
 """Those of `PAIRS` that are the plain form of the others."""
+_OPENING = re.compile(f"[{re.escape(''.join(PAIRS))}]")
 WIDE = "\u00a0\u202f "
 
 
@@ -152,6 +153,8 @@ def inner_pairs(text: str, known: Container[str], unmet: Container[str]) -> list
 
     Both are next to words on their inner side alone: "(s)" after a letter is part of a word.
     """
+    if not _OPENING.search(text):
+        return []
     pairs, opened = [], list[int]()
     marker = MARKER.match(text)
     for index, character in enumerate(text):
@@ -213,7 +216,7 @@ def symbol_spans(
     """
     marker = None if has_ordinals and ORDINAL.match(text) else MARKER.match(text)
     spans = [marker.span(1)] if marker else []
-    if not all(character in known for character in text):
+    if not all(map(known.__contains__, text)):
         spans += ((start, end) for start, end in _signs(text, known) if start not in apart)
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
