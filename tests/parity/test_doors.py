@@ -24,7 +24,7 @@ from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.shards.models import open_model
 from dikkat_runtime.shards.work import Job
 from dikkat_runtime.tasks.aligner import Aligner
-from dikkat_runtime.tasks.cross_embedder import CrossEmbedder
+from dikkat_runtime.tasks.embedder import CrossEmbedder
 from dikkat_runtime.tasks.generator import Generator
 
 Refusal = tuple[int, str]

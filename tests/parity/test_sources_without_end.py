@@ -20,8 +20,7 @@ from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.aligner import Aligner
-from dikkat_runtime.tasks.cross_embedder import native_contexts
-from dikkat_runtime.tasks.embedder import Embedder
+from dikkat_runtime.tasks.embedder import Embedder, native_contexts
 from dikkat_runtime.tasks.translator import Translator
 
 ctranslate2 = pytest.importorskip("ctranslate2", reason="needs ctranslate2, which the extra [test] brings")

@@ -15,7 +15,7 @@ from dikkat.torch_engine.engine import TorchContexts
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.special_tokens import EOS_ID
-from dikkat_runtime.tasks.cross_embedder import CrossEmbedder, native_contexts
+from dikkat_runtime.tasks.embedder import CrossEmbedder, native_contexts
 
 
 def expected(translator: Translator, source: str, target: str) -> np.ndarray[Any, np.dtype[np.float64]]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Any
 
-from dikkat_runtime.tasks import aligner, insertion, piece_translation, reading, surrogates
+from dikkat_runtime.tasks import aligner, demand_keeping, insertion, reading, surrogates
 from dikkat_runtime.text import (
     normalizing,
     placeholders,
@@ -98,7 +98,7 @@ def reading_table(
             "minLength": repetition.MIN_LENGTH,
             "maxGroupLength": repetition.MAX_GROUP_LENGTH,
             "often": repetition.OFTEN,
-            "retryNgram": piece_translation.RETRY_NGRAM,
+            "retryNgram": demand_keeping.RETRY_NGRAM,
         },
         "limits": {"longest": limits.longest, "usual": limits.usual, "severalSentences": limits.several_sentences},
     }

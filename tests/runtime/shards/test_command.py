@@ -20,8 +20,7 @@ from dikkat_runtime.rows.contract import Format
 from dikkat_runtime.shards import driver
 from dikkat_runtime.shards import driver as progress
 from dikkat_runtime.shards.driver import Progress, clock_time, estimate_line
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, Work
+from dikkat_runtime.shards.work import Job, Shard, Work
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator

@@ -19,12 +19,10 @@ from dikkat_runtime.shards import processes
 from dikkat_runtime.shards.call import plan_shards
 from dikkat_runtime.shards.driver import Driver, estimate_line
 from dikkat_runtime.shards.models import open_model
-from dikkat_runtime.shards.parts import missing_shards
 from dikkat_runtime.shards.processes import SILENT_SECONDS, LocalWorkers, _reason
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, Work, model_fingerprint
+from dikkat_runtime.shards.work import Job, Shard, Work, model_fingerprint
 from dikkat_runtime.shards.worker import Reply, Worker, death
-from dikkat_runtime.shards.writing import sample_shard
+from dikkat_runtime.shards.writing import missing_shards, sample_shard
 from dikkat_runtime.tasks.corrections import Corrections
 
 

@@ -13,10 +13,8 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError
 from dikkat_runtime.rows import line_rows, parquet_rows
 from dikkat_runtime.rows.contract import Column, Format, Values, format_of
-from dikkat_runtime.shards.parts import answer_part, join_parts, joined
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import MAX_PARTS, Job, Work, share_out
-from dikkat_runtime.shards.writing import write_shard
+from dikkat_runtime.shards.work import MAX_PARTS, Job, Shard, Work, share_out
+from dikkat_runtime.shards.writing import answer_part, join_parts, joined, write_shard
 
 
 class EveryKind(ShoutingModel):

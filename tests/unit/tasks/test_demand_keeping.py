@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 import pytest
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Rewritten
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator, Rewritten
 from dikkat_runtime.tasks.insertion import Incomplete
-from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.term_placement import Lacking
 from dikkat_runtime.tasks.translation_notes import TranslationNotes
 from dikkat_runtime.tasks.translations import PieceRequest, PieceResult, Translation, joined

@@ -9,9 +9,8 @@ import pytest
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translation_notes import TranslationNotes

@@ -12,9 +12,8 @@ from tests.unit.tasks.test_line_translation import encode, nothing
 from dikkat.config import TokenizerConfig
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.confidence import Confidence, Judge, WordConfidence, respelled
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.reading import Manner, Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translation_notes import TranslationNotes

@@ -111,7 +111,7 @@ def _translate(options: Any) -> None:
     style.check(options.n_best, is_document=options.out is not None)
     decoding = decoding_options(options)
     all_words = options.all_words or decoding.needs_all_words
-    translator = open_model("translator", options.run, options.choice, all_words)
+    translator = open_model("Translator", options.run, options.choice, all_words)
     print_engine(translator.info)
     if options.no_corrections:
         translator.corrections = None

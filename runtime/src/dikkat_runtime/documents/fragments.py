@@ -10,8 +10,7 @@ from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.html import page_document
 from dikkat_runtime.documents.markup_ends import NextEnd, TagEnds
 from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
-from dikkat_runtime.documents.xml_nodes import DOCTYPE
-from dikkat_runtime.documents.xml_references import escaper, text_items
+from dikkat_runtime.documents.xml_nodes import DOCTYPE, escaper, text_items
 from dikkat_runtime.text.placeholders import has_words
 
 _NODE = re.compile(

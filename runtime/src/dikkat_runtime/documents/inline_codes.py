@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from dikkat_runtime.documents.segments import Content, Edit, Item, Kind, Tag, render
-from dikkat_runtime.documents.xml_nodes import Node, escaped, matching
-from dikkat_runtime.documents.xml_references import text_items
+from dikkat_runtime.documents.xml_nodes import Node, escaped, matching, text_items
 
 Edits = Callable[[Content], Iterable[Edit]]
 """Returns the edits that write a translation."""

@@ -23,8 +23,7 @@ from dikkat_runtime.documents.segments import (
     render,
     stripped,
 )
-from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
-from dikkat_runtime.documents.xml_references import escaper, text_items
+from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, escaper, matching, text_items, xml_nodes
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
 

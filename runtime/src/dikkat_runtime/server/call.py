@@ -26,9 +26,8 @@ from dikkat_runtime.server.glossaries import GlossaryStore
 from dikkat_runtime.server.keys import Key, find_key, read_keys
 from dikkat_runtime.server.models import Task
 from dikkat_runtime.server.request_error import ClientGone, RequestError
-from dikkat_runtime.server.segment_queue import Batch, SegmentQueue, Ticket
+from dikkat_runtime.server.segment_queue import AnswerStream, Batch, SegmentQueue, StreamTable, Ticket
 from dikkat_runtime.server.settings import LOOPBACK, Limits, ServeSettings
-from dikkat_runtime.server.streams import AnswerStream, StreamTable
 from dikkat_runtime.server.workers import Turns, WorkerPool
 
 KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")

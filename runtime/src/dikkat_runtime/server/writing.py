@@ -9,7 +9,7 @@ from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.fields import Fields, TextOptions
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.streams import AnswerStream, Piece
+from dikkat_runtime.server.segment_queue import AnswerStream, Piece
 from dikkat_runtime.server.translation import translate_texts
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.generator import Generator, SamplingOptions

@@ -11,10 +11,9 @@ from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.rows.contract import FORMAT_NAMES, KNOWN, FormatName, format_of
 from dikkat_runtime.rows.locks import locked
 from dikkat_runtime.shards.driver import Driver, Result, fingerprint_of
-from dikkat_runtime.shards.parts import describe, missing_shards, remaining_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, share_out
+from dikkat_runtime.shards.work import Job, Shard, share_out
+from dikkat_runtime.shards.writing import describe, missing_shards, remaining_shards
 
 _HIDDEN = (".", "_")
 """Beginnings of names in a folder that are not data: those of this command, of Spark, of editors."""

@@ -21,12 +21,11 @@ from dikkat_runtime.errors import (
 )
 from dikkat_runtime.localization import visible
 from dikkat_runtime.process_signals import signals_held
-from dikkat_runtime.shards.parts import joined as joined_parts
-from dikkat_runtime.shards.parts import remove_half_written
 from dikkat_runtime.shards.processes import Workers
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, Work, model_fingerprint, share_out
+from dikkat_runtime.shards.work import Job, Shard, Work, model_fingerprint, share_out
 from dikkat_runtime.shards.worker import Reply
+from dikkat_runtime.shards.writing import joined as joined_parts
+from dikkat_runtime.shards.writing import remove_half_written
 
 # Print the progress of all workers on standard error: one moving line on a terminal, plain lines elsewhere.
 

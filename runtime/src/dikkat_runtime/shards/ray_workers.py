@@ -10,8 +10,7 @@ from typing import Any
 from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, msg, plural
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.process_signals import signals_held
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, share_out
+from dikkat_runtime.shards.work import Job, Shard, share_out
 from dikkat_runtime.shards.worker import Reply, Worker, failure
 
 START_SECONDS = 120.0

@@ -19,9 +19,8 @@ from typing import Any, Protocol
 from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory, msg, to_json
 from dikkat_runtime.notices import hide_library_warnings, listen
 from dikkat_runtime.shards.models import RowModel
-from dikkat_runtime.shards.parts import answer_part, join_parts
 from dikkat_runtime.shards.work import Job, Work
-from dikkat_runtime.shards.writing import sample_shard, write_shard
+from dikkat_runtime.shards.writing import answer_part, join_parts, sample_shard, write_shard
 
 PROGRESS_EVERY = 0.5
 """Seconds."""

@@ -8,7 +8,7 @@ from itertools import chain, islice, repeat
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, renamed, respelled
-from dikkat_runtime.tasks.piece_translation import PieceTranslator
+from dikkat_runtime.tasks.demand_keeping import PieceTranslator
 from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
 from dikkat_runtime.tasks.surrogates import (
     END_MARKS,

@@ -5,25 +5,25 @@ from functools import cached_property, partial
 from pathlib import Path
 
 from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.constraints import rows_of_beam
 from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.stepwise import ResumableSearch
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.parts import CONFIG
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
-from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, LossJudge
+from dikkat_runtime.tasks.demand_keeping import Decode, DemandKeeper, LossJudge, PieceTranslator
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.near_corrections import CorrectionMemory
 from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_tokenizers, native_translation, open_members
-from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
 from dikkat_runtime.tasks.reading import Manner, Reading, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
@@ -188,7 +188,9 @@ class Translator(OpenedModel):
         )
         yield from translator.translate(lines, window, prefixes)
 
-    def complete(self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None) -> Completion:
+    def complete(
+        self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None
+    ) -> "Completion":
         """Return a session for a person who types the translation of `source`.
 
         Each prefix is completed in milliseconds.
@@ -351,3 +353,60 @@ class Translator(OpenedModel):
 
 def _nothing(text: str) -> None:
     """Return no correction for any text."""
+
+
+class Completion:
+    """A session for one source; not to be used from two threads at once."""
+
+    def __init__(
+        self, translator: Translator, source: str, options: DecodingOptions, glossary: Glossary | None = None
+    ) -> None:
+        """Raises `UsageError` for a source of more than one line."""
+        if "\n" in source:
+            raise UsageError("only one line can be completed; begin a session for each line")
+        self._translator, self._source, self._options = translator, source, options
+        self._lines = translator.line_translator(options, TranslationNotes(), self._decoded, glossary=glossary)
+        self._known: dict[tuple[PieceRequest, DecodingOptions], Translation] = {}
+        self._searches: dict[tuple[tuple[int, ...], int], ResumableSearch] = {}
+
+    def suggest(self, prefix: str) -> Translation:
+        """Return the best translation that begins with `prefix`, byte for byte; the plain one for an empty prefix.
+
+        Raises `UsageError` for a prefix of more than one line.
+        """
+        if "\n" in prefix:
+            raise UsageError("a prefix must be the beginning of one line")
+        return next(self._lines.translate([self._source], 1, [prefix]))
+
+    def _decoded(
+        self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
+    ) -> list[Translation]:
+        """Return the translations of pieces, decoding each only once without a prefix."""
+        if not bound or options.limits_repetition:
+            new = [number for number, request in enumerate(requests) if bound or (request, options) not in self._known]
+            decoded = self._translator.decoded(
+                [requests[number] for number in new], [numbers[number] for number in new], options, bound
+            )
+            if bound:
+                return decoded
+            self._known |= zip(((requests[number], options) for number in new), decoded, strict=True)
+            return [self._known[request, options] for request in requests]
+        return [self._completed(request, options) for request in requests]
+
+    def _completed(self, request: PieceRequest, options: DecodingOptions) -> Translation:
+        compiler = self._translator.constraints
+        prefix = compiler.prefix(request.prefix, request.is_closed)
+        constraint = compiler.constraint(request.text, request.demands, prefix)
+        if constraint is None:
+            raise AssertionError("a request that is bound asks for something")
+        beam_size = options.beam_size if isinstance(options, BeamOptions) else 1
+        beam_size = rows_of_beam(beam_size, [constraint])
+        search = self._searches.get((request.ids, beam_size))
+        if search is None:
+            memory = self._translator.engine.encode([request.ids])
+            steps = self._translator.engine.steps(memory, beam_size, self._translator.neighbours([request.text]))
+            search = ResumableSearch(steps, options, beam_size, memory.lengths[0])
+            self._searches[request.ids, beam_size] = search
+        hypotheses = search.search(prefix.kept if prefix else (), constraint)
+        begun = [(request.prefix, prefix)] if prefix else []
+        return translations_of([hypotheses], self._translator.target_tokenizer, begun)[0]

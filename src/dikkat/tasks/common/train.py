@@ -19,7 +19,7 @@ from dikkat.explain.plots import plot_training
 from dikkat.kernels.gpu import choice
 from dikkat.kernels.gpu.choice import why_absent as why_no_triton
 from dikkat.kernels.library import library, why_absent
-from dikkat.kernels.processor import keep_freed_memory
+from dikkat.kernels.processor import give_back_freed_memory, keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.checkpoints import installed_version
 from dikkat.run_directory.data_source import data_source
@@ -442,6 +442,8 @@ def _tried(job: Job, run: RunDirectory, config: RunConfig) -> PrecisionRecord | 
         return None
     if (trial := job.precision_trial(run, config)) is None:
         return None
+    # what the updates have freed would stand beside the engines of the trial
+    give_back_freed_memory()
     minutes = config.training.minutes
     return try_precisions(run, trial, math.inf if minutes is None else seconds_of_trial(minutes * 60.0))
 

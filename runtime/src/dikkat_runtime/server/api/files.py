@@ -9,12 +9,12 @@ from dikkat_runtime.server.budget import PIECE
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, LIBRETRANSLATE, json_response
 from dikkat_runtime.server.document_store import DocumentJob
-from dikkat_runtime.server.documents import begin_document
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import TEXT, WHOLE, fields, required
 from dikkat_runtime.server.translation import AUTO, translator_for
+from dikkat_runtime.server.worker_jobs import begin_document
 
 BYTES = "application/octet-stream"
 

@@ -30,7 +30,7 @@ from dikkat_runtime.server.schemas import (
     whole,
     words,
 )
-from dikkat_runtime.server.streams import Finish, Piece
+from dikkat_runtime.server.segment_queue import Finish, Piece
 from dikkat_runtime.server.writing import Written, begin, read_writing
 
 EVENTS = "text/event-stream"

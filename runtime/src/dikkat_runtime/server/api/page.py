@@ -17,7 +17,6 @@ from dikkat_runtime.server.api.files import FILE, attachment
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OWN, json_response
 from dikkat_runtime.server.document_store import DocumentJob
-from dikkat_runtime.server.documents import begin_document, supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
@@ -28,6 +27,7 @@ from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, list_of, required, whole
 from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
+from dikkat_runtime.server.worker_jobs import begin_document, supported_suffixes
 from dikkat_runtime.tasks.aligner import CrossAttention, word_spans
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
