@@ -154,6 +154,7 @@ def _patterns() -> dict[str, str]:
         "private": surrogates.MARK.pattern,
         "symbol": surrogates.SYMBOL.pattern,
         "beforeMark": surrogates.BEFORE_MARK.pattern,
+        "betweenWords": surrogates.BETWEEN.pattern,
         "endMarks": f"{end_marks}+$",
         "onlyEndMarks": f"^{end_marks}+$",
         "dash": f"^(?:{segmentation.DASH.pattern})$",

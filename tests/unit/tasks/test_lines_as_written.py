@@ -211,6 +211,9 @@ def test_a_thousand_symbols_and_more_come_through() -> None:
         ("the dog’s ‘bone’", "the dog's bone", "the dog's «\xa0bone\xa0»"),
         ("(a) The dog's (big) bone", "The dog's big bone", "(a) The dog's (big) bone"),
         ("(The dog is big.)", "The dog is big.", "(The dog is big.)"),
+        ("The dog is 🎉 (🎉) big", "The dog is big", "The dog is 🎉 (🎉) big"),
+        ('The dog is "big', "The dog is big", 'The dog is "big'),
+        ("The dog→the cat", "The dog the cat", "The dog→the cat"),
         ('THE DOG IS "BIG".', "The dog is big.", 'THE DOG IS "BIG".'),
     ],
 )

@@ -117,7 +117,11 @@ class WordInserter:
     def enclosed(
         self, source: str, source_ids: tuple[int, ...], target: str, spans: Sequence[tuple[int, int]]
     ) -> list[tuple[int, int]]:
-        """Return the characters of `target` from the first to the last word that answers to each span of `source`."""
+        """Return the characters of `target` from the first to the last word that answers to each span of `source`.
+
+        What stands in another span of the source does so here, and what does not is outside; outer spans come first.
+        A span for which no word is left is empty.
+        """
         item = Incomplete(source, source_ids, target, ())
         written, own = self._target.spans(target, self._languages[1])
         read, source_tokens = self._source.spans(source, self._languages[0])
@@ -127,16 +131,23 @@ class WordInserter:
         (reading,) = self._readings([item])
         shares = word_weights(reading.attention[:-1], (words, sources), (own, source_tokens))
         weights = balanced(shares, [False] * len(words), [False] * len(sources))
-        chosen = []
+        chosen = list[tuple[int, int]]()
         for start, end in spans:
             inside = np.array([start < last and first < end for first, last in sources], bool)
             # in thousandths: the last digits of sums are not the same everywhere
             gains = np.rint(1000 * (2 * weights[:, inside].sum(axis=1) - weights.sum(axis=1)))
-            (first, last), _ = best_run(gains, np.ones(len(words), bool))
-            if first == last:
-                first, last = int(gains.argmax()), int(gains.argmax()) + 1
-            chosen.append((words[first][0], words[last - 1][1]))
-        return chosen
+            free = np.ones(len(words), bool)
+            for (begin, stop), (first, last) in zip(spans, chosen, strict=False):
+                if begin <= start and end <= stop:
+                    free[:first] = free[last:] = False
+                else:
+                    free[first:last] = False
+            (first, last), _ = best_run(gains, free)
+            if first == last and free.any():
+                first = int(np.where(free, gains, -np.inf).argmax())
+                last = first + 1
+            chosen.append((first, last))
+        return [(words[first][0], words[last - 1][1]) if last else (words[-1][1],) * 2 for first, last in chosen]
 
     def _completed(self, items: Sequence[Incomplete]) -> list[str]:
         spans = [self._target.spans(item.target, self._languages[1]) for item in items]

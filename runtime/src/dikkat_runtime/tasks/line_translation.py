@@ -20,6 +20,7 @@ from dikkat_runtime.tasks.surrogates import (
     inner_pairs,
     inner_symbols,
     protect,
+    spaces_around,
     with_marks,
     with_outer_symbols,
 )
@@ -344,14 +345,16 @@ class LineTranslator:
         offsets = self._gaps(request.text, request.ids, text, [offset for _, offset in inner]) if inner else ()
         spans = self._enclosed(request.text, request.ids, text, [span for _, span, _ in pairs]) if pairs else ()
         placed = [(offset, 1, mark) for offset, (mark, _) in zip(offsets, inner, strict=True)]
+        spaces = {mark: spaces_around(part.piece.text, mark) for mark, _ in inner}
         for (marks, _, ends), (start, end) in zip(pairs, spans, strict=True):
             closed = len(text) - len(text[end:].lstrip(END_MARKS)) if ends else end
-            placed += [(start, 2, marks[0]), (closed, 0, marks[1])]
+            placed += [(start, 2, marks[0]), (closed, 0, marks[1])] if start < end else [(end, 2, "".join(marks))]
         # at one character: what closes, the inner pair first, then signs, then what opens, the outer pair first
         for offset, kind, mark in sorted(placed, reverse=True):
             before, after = text[:offset], text[offset:]
             if kind == 1:
-                text = " ".join(filter(None, (before.rstrip(), mark, after.lstrip())))
+                left, right = spaces[mark]
+                text = f"{before.rstrip()}{left}{mark}{right}{after.lstrip()}".strip()
             else:
                 text = before + mark + after
         return text

@@ -23,6 +23,8 @@ FIRST_SYMBOL = 0xF400
 MARK = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
 SYMBOL = re.compile(f"[{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}]")
 BEFORE_MARK = re.compile(f"(?<! ) [{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}](?=[.,;:!?…])")
+BETWEEN = re.compile(rf"(?<=\w){SYMBOL.pattern}(?=\w)")
+"""The mark of a symbol that parts two words."""
 _SURE = 4
 """Letters of a partial address from which on it counts as an address."""
 _GAP = re.compile(r"\s+|\Z")
@@ -163,7 +165,7 @@ def without_symbols(text: str) -> str:
     """Return a text without the marks of symbols and the spaces that they leave."""
     if not SYMBOL.search(text):
         return text
-    return " ".join(filter(None, SYMBOL.sub("", BEFORE_MARK.sub("", text)).split(" ")))
+    return " ".join(filter(None, SYMBOL.sub("", BETWEEN.sub(" ", BEFORE_MARK.sub("", text))).split(" ")))
 
 
 def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[str]]:
@@ -202,6 +204,12 @@ def inner_symbols(filled: Filled, piece: str, apart: Container[str]) -> list[tup
             words = len(SYMBOL.sub("", before).split())
             inner.append((mark, begins[min(words, len(begins) - 1)]))
     return inner
+
+
+def spaces_around(piece: str, mark: str) -> tuple[str, str]:
+    """Return the spaces on both sides of the mark of a symbol, which other marks may stand next to."""
+    before, after = (SYMBOL.sub("", part) for part in piece.split(mark, 1))
+    return " " * before.endswith(" "), " " * after.startswith(" ")
 
 
 def inner_pairs(

@@ -162,8 +162,9 @@ def inner_pairs(text: str, known: Container[str], unmet: Container[str]) -> list
             continue
         before, after = text[max(0, index - 1) : index], text[index + 1 : index + 2]
         own = [at for at in opened if character in PAIRS[text[at]]]
-        if own and own[-1] < index - 1 and not after.isalnum():
-            pairs.append((own[-1], index))
+        if own and not after.isalnum():
+            # those around signs alone are one sign with them
+            pairs += [(own[-1], index)] if any(map(str.isalnum, text[own[-1] : index])) else []
             opened = opened[: opened.index(own[-1])]
         elif (
             character in PAIRS

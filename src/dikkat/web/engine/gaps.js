@@ -40,15 +40,22 @@ function enclosedIn(model, piece, translation, spans) {
       row.forEach((weight, s) => (row[s] = weight / total));
     }
   }
-  return spans.map((span) => {
+  const chosen = [];
+  for (const span of spans) {
     // in thousandths: the last digits of sums are not the same everywhere
     const gains = weights.map((row) => Math.round(1000 * sum(row.map((weight, s) => (meets(sources[s], span) ? weight : -weight)))));
-    const [first, last] = bestRun(gains);
-    return [words[first][0], words[last - 1][1]];
-  });
+    // what stands in another span of the source does so here, and what does not is outside; outer spans come first
+    const isFree = (word) => chosen.every(([first, last], number) => {
+      const holds = spans[number][0] <= span[0] && span[1] <= spans[number][1];
+      return holds === (first <= word && word < last);
+    });
+    chosen.push(bestRun(gains.map((gain, word) => (isFree(word) ? gain : -Infinity))));
+  }
+  return chosen.map(([first, last]) => (last ? [words[first][0], words[last - 1][1]] : [words.at(-1)[1], words.at(-1)[1]]));
 }
 
-// The shortest run of numbers that sums to most, [first, behind last]; the largest where none is positive.
+// The shortest run of numbers that sums to most, [first, behind last]; the largest where none is positive, and none where
+// all are infinite.
 function bestRun(gains) {
   let [best, most, start, total] = [null, 0, 0, 0];
   gains.forEach((gain, number) => {
@@ -56,8 +63,9 @@ function bestRun(gains) {
     total += gain;
     if (total > most + 1e-6) [best, most] = [[start, number + 1], total];
   });
-  const largest = gains.indexOf(Math.max(...gains));
-  return best ?? [largest, largest + 1];
+  const largest = Math.max(...gains);
+  const at = gains.indexOf(largest);
+  return best ?? (Number.isFinite(largest) ? [at, at + 1] : [0, 0]);
 }
 
 // A translation as it is composed, the spans of its tokens, and how much each looks at the tokens of the source.

@@ -32,8 +32,9 @@ function innerPairs(text, known, { patterns, variants, marks: { pairs, unmet } }
   for (let index = firstMatch(patterns.marker, text)?.[0].length ?? 0; index < text.length; index++) {
     const character = text[index];
     const last = opened.findLastIndex((at) => closes(at, character));
-    if (last >= 0 && opened[last] < index - 1 && !isWord(text[index + 1])) {
-      found.push([opened[last], index]);
+    if (last >= 0 && !isWord(text[index + 1])) {
+      // those around signs alone are one sign with them
+      if (/[\p{L}\p{N}]/u.test(text.slice(opened[last], index))) found.push([opened[last], index]);
       opened = opened.slice(0, last);
     } else if (Object.hasOwn(pairs, character) && !isWord(text[index - 1]) && (character < "\x80" || !known.has(character))) {
       if (isUnmet(character)) opened.push(index);
@@ -74,7 +75,7 @@ function withMarks(text, symbols, table, pairs) {
 
 function withoutMarks(text, { patterns }) {
   if (!firstMatch(patterns.symbol, text)) return text;
-  return text.replace(patterns.beforeMark, "").replace(patterns.symbol, "").split(" ").filter(Boolean).join(" ");
+  return text.replace(patterns.beforeMark, "").replace(patterns.betweenWords, " ").replace(patterns.symbol, "").split(" ").filter(Boolean).join(" ");
 }
 
 // Puts the marks that stand between words of a piece between those of its translation. `gapsAt` finds the characters of a
@@ -93,13 +94,16 @@ function withInnerMarks(piece, translation, { gapsAt, enclosedBy }, { patterns, 
   pairs.forEach(({ marks: [opening, closing], ends }, number) => {
     let [start, end] = spans[number];
     while (ends && end < translation.length && endMarks.includes(translation[end])) end++;
-    placed.push([start, 2, opening], [end, 0, closing]);
+    if (start < end) placed.push([start, 2, opening], [end, 0, closing]);
+    else placed.push([end, 2, opening + closing]);
   });
   // at one character: what closes, the inner pair first, then signs, then what opens, the outer pair first
   placed.sort((a, b) => b[0] - a[0] || b[1] - a[1] || (a[2] < b[2] ? 1 : -1));
   return placed.reduce((text, [offset, kind, mark]) => {
-    const parts = [text.slice(0, offset), mark, text.slice(offset)];
-    return kind === 1 ? parts.map((part) => trimmed(part, patterns)).filter(Boolean).join(" ") : parts.join("");
+    if (kind !== 1) return text.slice(0, offset) + mark + text.slice(offset);
+    const [left, right] = piece.text.split(mark).map((part) => part.replace(patterns.symbol, ""));
+    const parts = [text.slice(0, offset).trimEnd(), left.endsWith(" ") ? " " : "", mark, right.startsWith(" ") ? " " : "", text.slice(offset).trimStart()];
+    return trimmed(parts.join(""), patterns);
   }, translation);
 }
 
