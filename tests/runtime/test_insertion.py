@@ -139,7 +139,6 @@ def test_only_what_is_absent_is_inserted(
     (result,) = pieces([request], [0])
     assert result.translation.text == expected
     assert recorder.bound == [False, True] if searches_again else [False]
-    assert result.forced == searches_again
     assert bool(result.unmet) == searches_again
 
 

@@ -25,8 +25,7 @@ from dikkat_runtime.tasks.confidence import (
     words_of,
 )
 from dikkat_runtime.tasks.confidence_fitting import FOLDS, _calibrated
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import OutputStyle
+from dikkat_runtime.tasks.translations import OutputStyle, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.glossary import Glossary
 

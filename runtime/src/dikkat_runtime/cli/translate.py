@@ -25,9 +25,8 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Sampling
 from dikkat_runtime.errors import DataError, UsageError, msg
 
 if TYPE_CHECKING:
-    from dikkat_runtime.documents.sentences import Translate
-    from dikkat_runtime.tasks.translation_notes import TranslationNotes
-    from dikkat_runtime.tasks.translations import OutputStyle, Translation
+    from dikkat_runtime.documents.translation import Translate
+    from dikkat_runtime.tasks.translations import OutputStyle, Translation, TranslationNotes
 
 BEAM = BeamOptions()
 LINES_BETWEEN_FLUSHES = 2048
@@ -136,7 +135,7 @@ def _translate(options: Any) -> None:
 
 
 def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any, style: OutputStyle) -> None:
-    from dikkat_runtime.tasks.translation_notes import TranslationNotes
+    from dikkat_runtime.tasks.translations import TranslationNotes
 
     interactive = is_interactive(options.file)
     notes, skipped = TranslationNotes(), list[DataError]()

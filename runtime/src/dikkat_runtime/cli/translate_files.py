@@ -63,9 +63,9 @@ def _work(
     from dikkat_runtime.documents.formats import refuse_document
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
-    from dikkat_runtime.shards.work import Job, task_of
+    from dikkat_runtime.shards.work import TASK_OF_KIND, Job
 
-    task = task_of(str(read_config(run)["task"]), embed=embed)
+    task = "embed" if embed else TASK_OF_KIND.get(str(read_config(run)["task"]), "embed")
     if task == "translate" and options["format"] is None:
         for path in options["inputs"]:
             refuse_document(path, run)

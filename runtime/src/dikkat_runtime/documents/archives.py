@@ -7,6 +7,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice, pairwise
 from pathlib import PurePosixPath
 
@@ -22,7 +23,7 @@ from dikkat_runtime.documents.segments import (
     Tag,
     is_language,
     plain,
-    replacement,
+    render,
 )
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaper, matching, text_items, xml_nodes
 from dikkat_runtime.errors import DataError, msg
@@ -193,8 +194,8 @@ def _titles(data: bytes, name: str, options: Options) -> TextDocument:
             continue
         text = node.text
         if before.name in _TITLES and has_words(text):
-            edits = replacement(node.start, node.end, (text,), escaper(node.raw))
-            segments.append(Segment((text,), edits, file.line(node.start), node.start))
+            write = partial(render, escape=escaper(node.raw))
+            segments.append(file.segment(node.start, node.end, (text,), write))
         elif before.name == "dc:language" and options.target_language and is_language(text, options.source_language):
             also.append(Edit(node.start, node.end, options.target_language.replace("_", "-")))
     return TextDocument(file, segments, remarks, also, markup=False, errors="xmlcharrefreplace")
@@ -246,8 +247,8 @@ def _part(data: bytes, name: str, remarks: Counter[str]) -> TextDocument:
             start, end = node.end, nodes[partner[number]].start
             content = _content(nodes, partner, number + 1, partner[number])
             if has_words(plain(content)):
-                edits = replacement(start, end, content, escaper(file.text[start:end]))
-                segments.append(Segment(content, edits, file.line(start), start))
+                write = partial(render, escape=escaper(file.text[start:end]))
+                segments.append(file.segment(start, end, content, write))
     return TextDocument(file, segments, markup=False, errors="xmlcharrefreplace")
 
 

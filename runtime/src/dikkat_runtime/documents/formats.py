@@ -47,8 +47,8 @@ FORMATS = (
     Format(msg("strings in YAML"), (".yaml", ".yml"), "yaml_strings", "read_yaml"),
     Format("properties", (".properties",), "app_strings", "read_properties"),
     Format(msg("Apple strings"), (".strings",), "app_strings", "read_strings"),
-    Format(msg("Apple strings with plurals"), (".stringsdict",), "xml_strings", "read_stringsdict"),
-    Format(msg("Android strings"), (".xml",), "xml_strings", "read_resources"),
+    Format(msg("Apple strings with plurals"), (".stringsdict",), "app_strings", "read_stringsdict"),
+    Format(msg("Android strings"), (".xml",), "app_strings", "read_resources"),
     Format(msg("JSON lines"), (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
 PLAIN_TEXT = Format(msg("plain text"), (".txt",), "decoded_file", "read_text")

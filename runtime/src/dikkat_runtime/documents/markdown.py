@@ -7,8 +7,9 @@ import re
 import unicodedata
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, pairwise
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
@@ -16,17 +17,14 @@ from dikkat_runtime.documents.markdown_blocks import HTML_BLOCKS, TITLES, Block,
 from dikkat_runtime.documents.markup_ends import NextEnd, nested_pairs
 from dikkat_runtime.documents.segments import (
     Content,
-    Edit,
     Item,
     Kind,
     Options,
     Segment,
     Tag,
-    is_unchanged,
     joined,
     plain,
     render,
-    replacement,
     tags_of,
 )
 from dikkat_runtime.documents.xml_nodes import references_of, text_items
@@ -188,17 +186,15 @@ def _front(file: DecodedFile, block: Block) -> Segment | None:
         return None
     quote = "" if block.is_folded else file.text[start - 1]
 
-    def edits(translation: Content) -> Iterable[Edit]:
+    def write(translation: Content) -> str:
         translation = _without_blank_lines(translation)
-        if is_unchanged(translation, content):
-            return []
         written = render(translation, (lambda text: text.replace("'", "''")) if quote == "'" else str)
         if quote == '"' or (quote.isspace() and _NOT_PLAIN.search(written)):
             written = render(translation, lambda text: text.replace("\\", "\\\\").replace('"', '\\"'))
             written = written if quote == '"' else f'"{written}"'
-        return [Edit(start, end, written)]
+        return written
 
-    return Segment(content, edits, file.line(start))
+    return file.segment(start, end, content, write)
 
 
 def _segment(file: DecodedFile, block: Block, known: frozenset[str]) -> Segment | None:
@@ -206,39 +202,31 @@ def _segment(file: DecodedFile, block: Block, known: frozenset[str]) -> Segment 
     raw = file.text[start:end]
     if image := _ALONE_IMAGE.fullmatch(raw):
         alt_start = start + image.start("alt")
-        described = (image["alt"],)
-        bare: Callable[[str], str] = lambda text: text.replace("[", "(").replace("]", ")")  # noqa: E731
-        edits = replacement(alt_start, alt_start + len(image["alt"]), described, bare)
-        return Segment(described, edits, file.line(start)) if has_words(image["alt"]) else None
+        end = alt_start + len(image["alt"])
+        bare: Callable[[Content], str] = lambda content: plain(content).replace("[", "(").replace("]", ")")  # noqa: E731
+        return file.segment(alt_start, end, (image["alt"],), bare) if has_words(image["alt"]) else None
     content = inline_markdown(file.text, block, known)
     if not has_words(plain(content)):
         return None
     begins_block = [_BLOCK_START.match(file.text, *line) is not None for line in block.lines]
-    edits = _edits(start, end, content, _escaper(raw, plain(content), block.is_cell), begins_block)
-    return Segment(content, edits, file.line(start))
+    escape = _escaper(raw, plain(content), block.is_cell)
+    return file.segment(start, end, content, partial(_written_block, escape=escape, begins_block=begins_block))
 
 
-def _edits(
-    start: int, end: int, source: Content, escape: Callable[[str], str], begins_block: Sequence[bool]
-) -> Callable[[Content], Iterable[Edit]]:
-    def edits(translation: Content) -> Iterable[Edit]:
-        if is_unchanged(translation, source):
-            return []
-        written = ""
-        for number, (line_break, line) in enumerate(_lines(_without_blank_lines(translation))):
-            text = render(tuple(line), escape)
-            # lines that begin so in the source are not blocks there
-            is_known = begins_block[0] if not number else any(begins_block[1:])
-            begins = None if is_known else _BLOCK_START.match(text)
-            if begins and _is_text(line[0]):
-                # escape text that would begin another kind of block
-                offset = begins.end() if begins[0].isdigit() else 0
-                text = f"{text[:offset]}\\{text[offset:]}"
-            # markup that would begin one stays in the line before
-            written += (" " if begins and number and not _is_text(line[0]) else line_break) + text
-        return [Edit(start, end, written)]
-
-    return edits
+def _written_block(translation: Content, escape: Callable[[str], str], begins_block: Sequence[bool]) -> str:
+    written = ""
+    for number, (line_break, line) in enumerate(_lines(_without_blank_lines(translation))):
+        text = render(tuple(line), escape)
+        # lines that begin so in the source are not blocks there
+        is_known = begins_block[0] if not number else any(begins_block[1:])
+        begins = None if is_known else _BLOCK_START.match(text)
+        if begins and _is_text(line[0]):
+            # escape text that would begin another kind of block
+            offset = begins.end() if begins[0].isdigit() else 0
+            text = f"{text[:offset]}\\{text[offset:]}"
+        # markup that would begin one stays in the line before
+        written += (" " if begins and number and not _is_text(line[0]) else line_break) + text
+    return written
 
 
 def _lines(content: Content) -> Iterator[tuple[str, list[Item]]]:

@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.icu import icu_segments
-from dikkat_runtime.documents.messages import PluralRule, message_content, message_text
+from dikkat_runtime.documents.messages import PluralRule, icu_segments, message_content, message_text
 from dikkat_runtime.documents.segments import Content, Edit, Options, Segment
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words

@@ -50,20 +50,6 @@ class Shard:
         """The file of the rows that failed."""
         return self.output.with_name(f"_{self.output.name}.errors.jsonl")
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields as values of JSON."""
-        return {
-            "source": str(self.source),
-            "output": str(self.output),
-            "format": [self.format.name, self.format.packing],
-            "size": self.size,
-        }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any]) -> "Shard":
-        """Return the shard of `to_json`."""
-        return cls(Path(values["source"]), Path(values["output"]), Format(*values["format"]), values["size"])
-
 
 def digest_of(file: IO[bytes]) -> str:
     """Return the SHA-256 of an open file from its beginning."""
@@ -213,10 +199,6 @@ class Job:
     """`module:function` that makes the model in a worker."""
     threads: int = 1
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields as values of JSON."""
-        return {**asdict(self), "run": str(self.run)}
-
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Job":
         """Return the job of `to_json`."""
@@ -230,17 +212,8 @@ class Job:
 
     @property
     def options(self) -> dict[str, Any]:
-        """The options that change the output, next to the model; `all_words` only where it is True."""
-        left_out = ["run", "threads", "opener"]
-        if not self.all_words:
-            # so that what was begun before there was this option can be gone on with
-            left_out.append("all_words")
-        return {name: value for name, value in self.to_json().items() if name not in left_out}
-
-
-def task_of(kind: str, *, embed: bool) -> Task:
-    """Return the work of a model of this kind; with `embed`, vectors for every kind."""
-    return "embed" if embed else TASK_OF_KIND.get(kind, "embed")
+        """The options that change the output, next to the model."""
+        return {name: value for name, value in asdict(self).items() if name not in ("run", "threads", "opener")}
 
 
 def model_fingerprint(job: Job) -> str:
@@ -301,14 +274,18 @@ class Work:
         """The files with the answers of all parts; none for a file that is not split."""
         return [self.answers_of(part) for part in range(self.parts)] if self.parts > 1 else []
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all fields as values of JSON."""
-        return {"shard": self.shard.to_json(), "part": self.part, "parts": self.parts, "joined": self.joined}
-
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Work":
         """Return the work of `to_json`."""
-        return cls(Shard.from_json(values["shard"]), values["part"], values["parts"], values["joined"])
+        shard = values["shard"]
+        paths = Path(shard["source"]), Path(shard["output"])
+        return cls(**{**values, "shard": Shard(*paths, Format(**shard["format"]), shard["size"])})
+
+
+def to_json(item: Job | Work) -> dict[str, Any]:
+    """Return all fields as values of JSON."""
+    fields: dict[str, Any] = json.loads(json.dumps(asdict(item), default=str))
+    return fields
 
 
 def share_out(shards: Sequence[Shard], num_workers: int) -> list[Work]:

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Any
 
 import numpy as np
@@ -65,12 +64,6 @@ def open_rows(raw: IO[bytes], shard: Shard, job: Job, model: RowModel) -> RowRea
     return LineReader(raw, path, shard.format.packing, records)
 
 
-def answered(model: RowModel, texts: Sequence[str | None]) -> list[Values | None]:
-    """Return the values of each text, None where there is none."""
-    values = iter(model.answers([text for text in texts if text is not None]))
-    return [None if text is None else next(values) for text in texts]
-
-
 def write_shard(
     shard: Shard, job: Job, model: RowModel, fingerprint: Mapping[str, Any], on_progress: OnProgress
 ) -> dict[str, Any]:
@@ -107,7 +100,8 @@ def _write_rows(reader: RowReader, model: RowModel, output: "_Parts", on_progres
     writer = None
     try:
         for chunk in reader.chunks():
-            answers = answered(model, chunk.texts)
+            values = iter(model.answers([text for text in chunk.texts if text is not None]))
+            answers = [None if text is None else next(values) for text in chunk.texts]
             with write_errors(output.path):
                 writer = writer or reader.writer(output.file)
                 writer.write(chunk, answers)
@@ -268,31 +262,23 @@ def join_parts(
     with open_shard(work.shard.source) as raw, reading_errors(work.shard.source):
         if [list(state) for state in (work.joined or {})["states"]] != [list(state_of(raw))]:
             raise changed_while_read(work.shard.source)
-    with _AnsweredModel(work, model, (work.joined or {})["counts"]) as answered:
+    with ExitStack() as stack:
+        files = list[IO[bytes]]()
+        for path in work.answers:
+            with reading_errors(path):
+                files.append(stack.enter_context(path.open("rb")))
+        answered = _AnsweredModel(work, model, (work.joined or {})["counts"], files)
         return write_shard(work.shard, job, answered, fingerprint, on_progress)
 
 
 class _AnsweredModel:
     """A model whose answers stand in the files of the parts, chunk by chunk in turn."""
 
-    def __init__(self, work: Work, model: RowModel, counts: Mapping[str, int]) -> None:
-        self._work, self._model, self._total = work, model, counts
+    def __init__(self, work: Work, model: RowModel, counts: Mapping[str, int], files: list[IO[bytes]]) -> None:
+        self._work, self._model, self._total, self._files = work, model, counts, files
         self.info, self.columns, self.fingerprint = model.info, model.columns, model.fingerprint
         self.counts = Counter[str]()
-        self._files: list[IO[bytes]] = []
-        self._open = ExitStack()
         self._chunk = 0
-
-    def __enter__(self) -> "_AnsweredModel":
-        for path in self._work.answers:
-            with reading_errors(path):
-                self._files.append(self._open.enter_context(path.open("rb")))
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._open.close()
 
     def answers(self, texts: Sequence[str]) -> list[Values]:
         """Return the answers to the texts of the next chunk."""
@@ -343,7 +329,8 @@ def describe(folder: Path, fingerprint: Mapping[str, Any], *, force: bool, is_al
     before = read_record(path)
     if before == fingerprint:
         return
-    if before is None or (is_alone and (force or not _has_records(folder))):
+    has_records = any(other.name != DESCRIPTION for other in folder.rglob("_*.json"))
+    if before is None or (is_alone and (force or not has_records)):
         write_atomically(path, record_bytes(fingerprint))
         return
     difference = _difference(before, fingerprint)
@@ -366,10 +353,6 @@ def _difference(before: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> st
     return msg("{name} {before}, not {now}", name, _shown(old.get(name, False)), _shown(new.get(name, False)))
 
 
-def _has_records(folder: Path) -> bool:
-    return any(path.name != DESCRIPTION for path in folder.rglob("_*.json"))
-
-
 def _shown(value: Any) -> str:
     return value if isinstance(value, str) and value else json.dumps(value)
 
@@ -380,29 +363,22 @@ def missing_shards(shards: Sequence[Shard], fingerprint: Mapping[str, Any], *, f
     Raises `DataError` for an output that is not what this call would write, unless `force` writes it anew.
     """
     remove_half_written(shards)
-    missing = []
+    return remaining_shards(shards, fingerprint, (DataError,) if force else ())
+
+
+def remaining_shards(
+    shards: Sequence[Shard], fingerprint: Mapping[str, Any], refused: tuple[type[DikkatError], ...] = (DikkatError,)
+) -> list[Shard]:
+    """Return the shards whose output is not whole, or is `refused` by such an error; nothing is removed."""
+    remaining = []
     for shard in shards:
         try:
             is_done = is_whole(shard, fingerprint)
-        except DataError:
-            if not force:
-                raise
+        except refused:
             is_done = False
         if not is_done:
-            missing.append(shard)
-    return missing
-
-
-def remaining_shards(shards: Sequence[Shard], fingerprint: Mapping[str, Any]) -> list[Shard]:
-    """Return the shards whose output is not whole, or would be refused; nothing is removed."""
-
-    def is_done(shard: Shard) -> bool:
-        try:
-            return is_whole(shard, fingerprint)
-        except DikkatError:
-            return False
-
-    return [shard for shard in shards if not is_done(shard)]
+            remaining.append(shard)
+    return remaining
 
 
 def remove_half_written(shards: Sequence[Shard], *, keep_answers: bool = False) -> None:

@@ -109,7 +109,7 @@ def _falls(free: ForcedScores, bound: ForcedScores) -> bool:
 
 
 def _words(text: str) -> list[str]:
-    words = ("".join(filter(str.isalnum, word.text)) for word in words_of(unicodedata.normalize("NFC", text.lower())))
+    words = ("".join(filter(str.isalnum, word[0])) for word in words_of(unicodedata.normalize("NFC", text.lower())))
     return [word for word in words if word]
 
 
@@ -296,7 +296,7 @@ class PieceTranslator:
             chosen = self._keeper.chosen(left, {index: own for index, (own, _) in bound.items()}, self._count)
             bases |= {index: (requests[index], own) for index, own in chosen.items()}
             for index, (_, looped) in bound.items():
-                results[index] = replace(results[index], looped=results[index].looped or looped, forced=True)
+                results[index] = replace(results[index], looped=results[index].looped or looped)
         for index in lacking:
             results[index] = self._noted(results[index], *bases[index])
         return results
@@ -314,7 +314,7 @@ class PieceTranslator:
             free_first = [results[index].translation] if index in own else []
             others = [item for item in hypotheses(translation) if item.text not in {one.text for one in free_first}]
             best = ranked([*free_first, *others], self._count)
-            results[index] = PieceResult(best, looped and index not in own, forced=index not in own)
+            results[index] = PieceResult(best, looped and index not in own)
         for index in own.difference(other):
             translation = replace(results[index].translation, alternatives=())
             results[index] = replace(results[index], translation=translation)
@@ -366,14 +366,10 @@ class PieceTranslator:
             # an alternative without what is demanded is none
             every = [own for own in hypotheses(translation) if not self._keeper.unmet(request, own.text)]
             translation = ranked(every, self._count)
-        terms = tuple(_term(demand) for demand in missing if demand.reason == "term")
+        terms = tuple(Term(demand.source, demand.forms) for demand in missing if demand.reason == "term")
         return replace(
             result,
             translation=replace(translation, unplaced=terms, loses_words=result.translation.loses_words),
             changed=translation.text != result.translation.text,
             unmet=tuple(missing),
         )
-
-
-def _term(demand: Demanded) -> Term:
-    return Term(demand.source, demand.forms)

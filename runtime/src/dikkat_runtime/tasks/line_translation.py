@@ -24,8 +24,16 @@ from dikkat_runtime.tasks.surrogates import (
     with_marks,
     with_outer_symbols,
 )
-from dikkat_runtime.tasks.translation_notes import Event, TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, PieceResult, Translation, copied, joined, prefixed
+from dikkat_runtime.tasks.translations import (
+    Event,
+    PieceRequest,
+    PieceResult,
+    Translation,
+    TranslationNotes,
+    copied,
+    joined,
+    prefixed,
+)
 from dikkat_runtime.text.demanded import Demanded, measures
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.normalizing import has_hidden_direction

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Self
 
 from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.constraints import rows_of_beam
@@ -18,17 +19,15 @@ from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
-from dikkat_runtime.tasks.corrections import Corrections
+from dikkat_runtime.tasks.corrections import CorrectionMemory, Corrections
 from dikkat_runtime.tasks.demand_keeping import Decode, DemandKeeper, LossJudge, PieceTranslator
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_tokenizers, native_translation, open_members
+from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
 from dikkat_runtime.tasks.reading import Manner, Reading, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, Translation, translations_of
+from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes, translations_of
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
@@ -88,7 +87,7 @@ class Translator(OpenedModel):
         threads: int | None = None,
         limits: ReadingLimits | None = None,
         all_words: bool = False,
-    ) -> "Translator":
+    ) -> Self:
         """Return the translator of a run directory by the engine of that name; "auto" is native where it can be.
 
         With `all_words` a shortlist of words is left aside, as the torch engine always leaves it. int8 is faster and
@@ -97,10 +96,17 @@ class Translator(OpenedModel):
         is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
         run = Path(path)
-        config = read_config(run, "translator")
-        request = EngineRequest(run, config, precision, device, engine, threads)
+        request = EngineRequest(run, read_config(run, "translator"), precision, device, engine, threads)
+        return cls.of_request(request, limits=limits, all_words=all_words)
+
+    @classmethod
+    def of_request(
+        cls, request: EngineRequest, *, limits: ReadingLimits | None = None, all_words: bool = False
+    ) -> Self:
+        """Return the translator that is asked for; see `load`."""
+        run, config = request.run, request.config
         computing = open_members(request, partial(native_translation, all_words=all_words))
-        source, target = load_tokenizers(run, config, VocabularySizes.of(run, config))
+        source, target = load_tokenizers(run, config)
         data, where = section(config, "data", run), str(run / CONFIG)
         language, target_language = (str(data.get(f"{side}_language") or "") for side in ("source", "target"))
         translator = cls(
@@ -222,8 +228,8 @@ class Translator(OpenedModel):
             options,
             notes,
             reading=self.reading,
-            gaps=self._gaps,
-            enclosed=self._enclosed,
+            gaps=lambda *asked: self.inserter.gaps(*asked),
+            enclosed=lambda *asked: self.inserter.enclosed(*asked),
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
@@ -241,7 +247,10 @@ class Translator(OpenedModel):
         calibration = Calibration.read(path)
         if calibration is None:
             # the judge is shown what the model reads
-            pairs = [(self._as_read(source), target) for source, target in held_out_pairs(path)]
+            pairs = [
+                (" ".join(sentence for sentence, _ in self.sentences(source)) or source, target)
+                for source, target in held_out_pairs(path)
+            ]
             on_progress(msg("fitting confidence on {count:,} validation pairs, once …", len(pairs)))
             notes = TranslationNotes()
 
@@ -251,9 +260,6 @@ class Translator(OpenedModel):
             calibration = fit_calibration(pairs, translate, scorer)
             calibration.write(path)
         return Judge(scorer, calibration)
-
-    def _as_read(self, line: str) -> str:
-        return " ".join(sentence for sentence, _ in self.sentences(line)) or line
 
     def encode(self, line: str) -> list[int]:
         """Return source ids of a line, without end mark; none for a line of white space."""
@@ -284,14 +290,6 @@ class Translator(OpenedModel):
         """The part that puts words into translations that lack them."""
         tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
         return WordInserter(self.engine, tokenizers, languages, self.constraints)
-
-    def _gaps(self, source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
-        return self.inserter.gaps(source, source_ids, target, offsets)
-
-    def _enclosed(
-        self, source: str, source_ids: tuple[int, ...], target: str, spans: Sequence[tuple[int, int]]
-    ) -> list[tuple[int, int]]:
-        return self.inserter.enclosed(source, source_ids, target, spans)
 
     @cached_property
     def reading(self) -> Reading:

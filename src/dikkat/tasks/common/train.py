@@ -74,10 +74,7 @@ def conditions_of(trainer: Trainer) -> dict[str, str]:
 
 
 def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
-    """Return one line that names the conditions that changed since the run began, or "".
-
-    `before` is empty for runs that were made before conditions were recorded.
-    """
+    """Return one line that names the conditions that changed since the run began, or ""."""
     names = sorted(name for name in before if before[name] != now.get(name))
     if not names:
         return ""
