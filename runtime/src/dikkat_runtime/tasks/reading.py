@@ -96,9 +96,9 @@ class Reading:
         typed = normalized(line, self._without_quotes).strip()
         text = straightened(typed, self._known)
         pairs = inner_pairs(typed, self._known, self.unmet_marks())
-        apart = {index for pair in pairs for index in pair}
+        paired = {index for pair in pairs for index in pair}
         ordinals = writes_ordinals(self.languages[0])
-        spans = symbol_spans(text, self._known, has_ordinals=ordinals, apart=apart)
+        spans = symbol_spans(text, self._known, has_ordinals=ordinals, skipped=paired)
         symbols = [(start, end, text[start:end]) for start, end in spans]
         for pair in pairs:
             own = [typed[index] for index in pair]
@@ -108,8 +108,8 @@ class Reading:
         if not opening:
             return protect(text, symbols, pairs)
         symbols = [(start + 1, end + 1, written) for start, end, written in symbols]
-        around = [(0, 1, opening), *symbols, (len(text) + 1, len(text) + 2, closing)]
-        return protect(f'"{text}"', around, [(first + 1, last + 1) for first, last in pairs])
+        enclosed_symbols = [(0, 1, opening), *symbols, (len(text) + 1, len(text) + 2, closing)]
+        return protect(f'"{text}"', enclosed_symbols, [(first + 1, last + 1) for first, last in pairs])
 
     def piece(self, text: str) -> tuple[str, Manner]:
         """Return a piece of a line as usual text, and the manner in which it is written."""

@@ -191,16 +191,16 @@ def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[
     return text, lost
 
 
-def inner_symbols(filled: Filled, piece: str, apart: Container[str]) -> list[tuple[str, int]]:
+def inner_symbols(filled: Filled, piece: str, skipped: Container[str]) -> list[tuple[str, int]]:
     """Return the marks of symbols between words of `piece`, and before which character of `filled.text` each stands.
 
-    Those in `apart` are left out.
+    Those in `skipped` are left out.
     """
     begins = [match.start() for match in re.finditer(r"\S+", filled.text)]
     inner = []
     for mark in filled.symbols:
         before, after = piece.split(mark, 1)
-        if mark not in apart and _has_word(before) and _has_word(after):
+        if mark not in skipped and _has_word(before) and _has_word(after):
             words = len(SYMBOL.sub("", before).split())
             inner.append((mark, begins[min(words, len(begins) - 1)]))
     return inner

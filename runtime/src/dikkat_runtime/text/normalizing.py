@@ -207,18 +207,18 @@ UNITS = frozenset("°℃℉№µΩ‰′″ªº²³¹½¼¾")
 
 
 def symbol_spans(
-    text: str, known: Container[str], *, has_ordinals: bool = False, apart: Container[int] = ()
+    text: str, known: Container[str], *, has_ordinals: bool = False, skipped: Container[int] = ()
 ) -> list[tuple[int, int]]:
     """Return the spans of the mark of a list at the beginning, of emoji, and of signs that are not `known`.
 
     With `has_ordinals` the language writes "3." for "third", which is then no mark of a list.
 
-    Signs next to one another, with or without spaces between, are one span; those at `apart` are left out.
+    Signs next to one another, with or without spaces between, are one span; those at `skipped` are left out.
     """
     marker = None if has_ordinals and ORDINAL.match(text) else MARKER.match(text)
     spans = [marker.span(1)] if marker else []
     if not all(map(known.__contains__, text)):
-        spans += ((start, end) for start, end in _signs(text, known) if start not in apart)
+        spans += ((start, end) for start, end in _signs(text, known) if start not in skipped)
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and not text[merged[-1][1] : start].strip():

@@ -2,8 +2,8 @@
 // mark, stands for each in the text, and what is written gets the marks back where their neighbours are.
 
 // Spans of the mark of a list at the beginning, of emoji, and of signs that are not known; neighbours are one. Those at
-// `apart` are left out.
-function symbolSpans(text, known, { patterns, hasOrdinals }, apart) {
+// `skipped` are left out.
+function symbolSpans(text, known, { patterns, hasOrdinals }, skipped) {
   const marker = hasOrdinals && firstMatch(patterns.ordinal, text) ? null : firstMatch(patterns.marker, text);
   const spans = marker ? [[marker[0].length - marker[1].length, marker[0].length]] : [];
   const rest = text.replace(patterns.emoji, (emoji, at) => {
@@ -11,7 +11,7 @@ function symbolSpans(text, known, { patterns, hasOrdinals }, apart) {
     return "\0".repeat(emoji.length);
   });
   for (const { index, 0: sign } of rest.matchAll(patterns.sign)) {
-    if (!known.has(sign) && !apart.includes(index)) spans.push([index, index + sign.length]);
+    if (!known.has(sign) && !skipped.includes(index)) spans.push([index, index + sign.length]);
   }
   const merged = [];
   for (const [start, end] of spans.sort((a, b) => a[0] - b[0] || a[1] - b[1])) {
@@ -27,20 +27,20 @@ function innerPairs(text, known, { patterns, variants, marks: { pairs, unmet } }
   const closes = (at, character) => pairs[text[at]].includes(character);
   const isUnmet = (character) => unmet.includes(Object.hasOwn(variants, character) ? variants[character] : character);
   const isWord = (character) => character !== undefined && /[\p{L}\p{N}]/u.test(character);
-  const found = [];
+  const closed = [];
   let opened = [];
   for (let index = firstMatch(patterns.marker, text)?.[0].length ?? 0; index < text.length; index++) {
     const character = text[index];
     const last = opened.findLastIndex((at) => closes(at, character));
     if (last >= 0 && !isWord(text[index + 1])) {
       // those around signs alone are one sign with them
-      if (/[\p{L}\p{N}]/u.test(text.slice(opened[last], index))) found.push([opened[last], index]);
+      if (/[\p{L}\p{N}]/u.test(text.slice(opened[last], index))) closed.push([opened[last], index]);
       opened = opened.slice(0, last);
     } else if (Object.hasOwn(pairs, character) && !isWord(text[index - 1]) && (character < "\x80" || !known.has(character))) {
       if (isUnmet(character)) opened.push(index);
     }
   }
-  return found.sort((a, b) => a[0] - b[0]);
+  return closed.sort((a, b) => a[0] - b[0]);
 }
 
 // A text of the same length with the plain form of quotation marks that are not known.
