@@ -151,7 +151,7 @@ def _words(text: str, language: str = "") -> list[str]:
     if language != "fr":
         return words
     plain = [part for word in words for part in (["de", "le"] if word.lower() == "du" else [word])]
-    return [ELIDED.get(word.lower(), word) for word in plain]
+    return [ELIDED.get(word.lower(), word.lower()) for word in plain]
 
 
 def _without(words: Sequence[str], demands: Sequence[Demanded]) -> list[str]:

@@ -20,7 +20,6 @@ from dikkat_runtime.engine.hypotheses import Memory
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import EOS_ID
-from dikkat_runtime.tasks.aligner import balanced, is_sign, word_spans, word_weights
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches, search_all
 from dikkat_runtime.tasks.compiled import token_positions
 from dikkat_runtime.text.casing import capitalized
@@ -33,8 +32,10 @@ CLEAR = 0.2
 """Share of its attention from which the word that looks at a source most translates it; docs/decisions.md says why."""
 _WHOLLY = 0.75
 """Share from which words next to it belong to the same translation."""
-_NEAR = 0.5
-"""Share of the highest from which another word may translate the source instead."""
+_AS_CLEAR = 0.9
+"""Share of the highest from which a word in front translates the source as well."""
+_FAINT = 0.5
+"""Share of `CLEAR` that is enough for a word whose article looks at the source clearly."""
 _CLITIC = 2
 """Most letters of a word in front that is an article or a pronoun, and stays."""
 _ARTICLES = {
@@ -159,9 +160,6 @@ class TermPlacer:
         if not written.startswith(item.target[: item.begun]):
             return None
         words = [word for word in self._words(written, tokens) if word[0] >= item.begun]
-        sources = [span for span in word_spans(item.source) if not is_sign(item.source, span)]
-        weights = word_weights(attention[:-1], (words, sources), (tokens, source_tokens))
-        aligned = balanced(weights, [False] * len(words), [False] * len(sources))
         articles = {number for number, (start, end) in enumerate(words) if written[start:end].lower() in self._articles}
         taken = held_spans(written, item.kept)
         changes: list[tuple[Span, Demanded]] = []
@@ -169,9 +167,7 @@ class TermPlacer:
             there = held_spans(written, [term])
             for source_span in term.spans:
                 positions = list(token_positions(source_tokens, [source_span]))
-                inside = [start < source_span[1] and source_span[0] < end for start, end in sources]
-                looks = attention[:, positions].sum(axis=1)
-                own = _translating(words, tokens, looks, aligned[:, inside].sum(axis=1), articles)
+                own = _translating(words, tokens, attention[:, positions].sum(axis=1), articles)
                 if own is None or any(_overlap(own, other) for other in taken):
                     return None
                 taken.append(own)
@@ -252,23 +248,22 @@ class TermPlacer:
         return scores
 
 
-def _translating(
-    words: Sequence[Span], tokens: Sequence[Span], looks: Array, aligned: Array, articles: Container[int]
-) -> Span | None:
+def _translating(words: Sequence[Span], tokens: Sequence[Span], looks: Array, articles: Container[int]) -> Span | None:
     """Return the words next to each other that look (T,) at a source, None where none clearly does.
 
-    Of words that look at it alike it is the one that is `aligned` (W,) with it most, and none of the `articles`, which
-    look at their noun.
+    They are none of the `articles`, which look at their noun, often more than the noun itself does.
     """
     shares = [
         max((float(looks[n]) for n, (a, b) in enumerate(tokens) if a < end and b > start), default=0.0)
         for start, end in words
     ]
     nouns = [0.0 if n in articles else share for n, share in enumerate(shares)]
-    if max(shares, default=0.0) < CLEAR or max(nouns) < _NEAR * CLEAR:
+    if max(shares, default=0.0) < CLEAR or max(nouns) < _FAINT * CLEAR:
         return None
-    near = [n for n, share in enumerate(nouns) if share >= _NEAR * max(nouns)]
-    first = last = max(near, key=lambda n: (aligned[n], words[n][1] - words[n][0]))
+    clearest = [n for n, share in enumerate(nouns) if share >= _AS_CLEAR * max(nouns)]
+    # the first run of words that look alike, and of the words of one token the longest, which no elision has cut
+    run = [n for n in clearest if n - clearest[0] == clearest.index(n)]
+    first = last = max(run, key=lambda n: (nouns[n], words[n][1] - words[n][0]))
     while first and nouns[first - 1] >= _WHOLLY and words[first - 1][1] - words[first - 1][0] > _CLITIC:
         first -= 1
     while last + 1 < len(nouns) and nouns[last + 1] >= _WHOLLY:
