@@ -40,7 +40,11 @@ def explain(
     target: Annotated[str | None, Option(help="With --run: a translation instead of the model's own.")] = None,
     number: Annotated[
         int | None,
-        Option(min=1, help="With --run: number of the sentence, where there are several, from 1; the first if absent."),
+        Option(
+            "--sentence",
+            min=1,
+            help="With --run: number of the sentence, where there are several, from 1; the first if absent.",
+        ),
     ] = None,
     words: Annotated[
         bool, Option("--words", help="With --run: also the weights by word, those of its tokens added.")
@@ -59,7 +63,7 @@ def explain(
     """
     form = "json" if as_json else format
     cell_options = {"stack": stack, "layer": layer, "head": head, "kind": kind, "target": target}
-    cell_options |= {"words": words or None, "number": number, "against": against}
+    cell_options |= {"words": words or None, "sentence": number, "against": against}
     word_options = {"vector": vector or None, "vectors": vectors, "beta": beta, "scaled": scaled or None}
     if run is None:
         _refuse(cell_options, msg("needs --run DIR: it chooses a cell of a trained model"))
@@ -132,7 +136,7 @@ def _explain_model(
     if target is None:
         ((sentence, _),) = sentences_of(translator, [sentence], number, only_one=True)
     elif number is not None:
-        raise UsageError("--number chooses a sentence of one text that the model translates; leave it out")
+        raise UsageError("--sentence chooses a sentence of one text that the model translates; leave it out")
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]
     cell = explain_cell(translator, sentence, name, head - 1, query, target)
     explanation = render_six_steps(cell.trace, cell.sentence, cell.target, cell.query_tokens, full=full)

@@ -20,8 +20,7 @@ from dikkat_runtime.rows.contract import Format
 from dikkat_runtime.shards import driver
 from dikkat_runtime.shards import driver as progress
 from dikkat_runtime.shards.driver import Progress, clock_time, estimate_line
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, Work
+from dikkat_runtime.shards.work import Shard, Work
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator
@@ -123,27 +122,6 @@ def test_a_second_call_does_what_is_missing(
     assert (out / "other.txt").stat() == written
 
 
-# those in the records of versions without --all-words
-OPTIONS = (
-    "task",
-    "precision",
-    "engine",
-    "device",
-    "beam",
-    "length_penalty",
-    "format",
-    "column",
-    "output_column",
-    "corrections",
-)
-
-
-def test_all_words_are_of_the_options_only_where_they_are_asked_for() -> None:
-    """What an earlier version began is gone on with: its records hold the other options alone."""
-    assert list(Job(run=Path("run"), task="translate").options) == [*OPTIONS]
-    assert Job(run=Path("run"), task="translate", all_words=True).options["all_words"]
-
-
 @pytest.mark.parametrize("run", COMMANDS)
 def test_what_was_made_otherwise_is_refused(
     run: Run, models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]
@@ -184,6 +162,7 @@ def test_what_was_made_otherwise_is_refused(
 def test_mistakes(run: Run, models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder, model = lines.parent, models["MT"]
     (folder / "corpus.en").write_text("Yes.\n")
+    (notes := folder / "notes.md").write_text("# Yes.\n")
     twin = folder / "twin" / "lines.txt"
     twin.parent.mkdir()
     twin.write_text("Yes.\n")
@@ -193,6 +172,7 @@ def test_mistakes(run: Run, models: dict[str, Path], lines: Path, capfd: pytest.
     cases: list[tuple[int, str, tuple[str | Path, ...]]] = [
         (66, f"{folder / 'none'}: there is no such file or folder", (folder / "none",)),
         (2, f"{folder / 'corpus.en'}: its name does not tell its format", (folder / "corpus.en",)),
+        (2, f"translate it whole: dikkat translate {model} {notes} --out {folder / 'notes.out.md'}", (lines, notes)),
         (2, f"{lines} and {twin} would both be written to {out / 'lines.txt'}", (lines, twin)),
         (2, "--shard 3/2: give the number of the task, from 1", (lines, "--shard", "3/2")),
         (2, f"need {more} processors, and this process may use {more - 1}", (lines, "--workers", str(more))),

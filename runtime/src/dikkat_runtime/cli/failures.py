@@ -39,7 +39,6 @@ SMALLER = {
     "evaluate": msg("give a smaller --beam, or shorter lines"),
     "classify": msg("give a smaller --batch-size"),
     "generate": msg("give a smaller --context or --samples"),
-    "compare": msg("give smaller --lengths or --widths"),
     "draw": msg("draw a smaller model or table"),
     "import": msg("import a smaller checkpoint"),
     "data": msg("give a smaller --batch-size"),

@@ -215,7 +215,9 @@ def print_json(content: Any, indent: int | None = 2, without: Collection[str] = 
     """
     import json
 
-    print_report([json.dumps(_plain(content, without), indent=indent, ensure_ascii=False, allow_nan=False)])
+    text = json.dumps(_plain(content, without), indent=indent, ensure_ascii=False, allow_nan=False)
+    # JSON leaves these as they are, and what escapes them for a terminal is not JSON
+    print_report([text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)})])
 
 
 def _plain(value: Any, without: Collection[str] = ()) -> Any:

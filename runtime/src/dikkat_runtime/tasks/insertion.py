@@ -15,6 +15,7 @@ from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_attention import forced_steps
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import UNK_ID
+from dikkat_runtime.tasks.aligner import balanced, best_run, is_sign, word_spans, word_weights
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
 from dikkat_runtime.tasks.compiled import ConstraintCompiler, token_positions
 from dikkat_runtime.text.segmentation import is_spaceless
@@ -43,14 +44,6 @@ class Incomplete:
     source_ids: tuple[int, ...]
     target: str
     words: tuple[MissingWord, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class _Gap:
-    """A gap between two words of a translation: before which token, at which character."""
-
-    token: int
-    offset: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,21 +103,56 @@ class WordInserter:
             leaning = reading.attention[:-1, :before].sum(axis=1) - reading.attention[:-1, before:].sum(axis=1)
             total = np.concatenate([[0.0], np.cumsum(leaning)])
             gaps = list(_gaps(written, own, item))
-            chosen.append(max(gaps, key=lambda gap: 2 * total[gap.token] - total[-1]).offset)
+            chosen.append(max(gaps, key=lambda gap: 2 * total[gap[0]] - total[-1])[1])
         return chosen
+
+    def enclosed(
+        self, source: str, source_ids: tuple[int, ...], target: str, spans: Sequence[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        """Return the characters of `target` from the first to the last word that answers to each span of `source`.
+
+        What stands in another span of the source does so here, and what does not is outside; outer spans come first.
+        A span for which no word is left is empty.
+        """
+        item = Incomplete(source, source_ids, target, ())
+        written, own = self._target.spans(target, self._languages[1])
+        read, source_tokens = self._source.spans(source, self._languages[0])
+        words, sources = ([span for span in word_spans(text) if not is_sign(text, span)] for text in (written, read))
+        if not words:
+            return [(0, len(written)) for _ in spans]
+        (reading,) = self._readings([item])
+        shares = word_weights(reading.attention[:-1], (words, sources), (own, source_tokens))
+        weights = balanced(shares, [False] * len(words), [False] * len(sources))
+        chosen = list[tuple[int, int]]()
+        for start, end in spans:
+            inside = np.array([start < last and first < end for first, last in sources], bool)
+            # in thousandths: the last digits of sums are not the same everywhere
+            gains = np.rint(1000 * (2 * weights[:, inside].sum(axis=1) - weights.sum(axis=1)))
+            free = np.ones(len(words), bool)
+            for (begin, stop), (first, last) in zip(spans, chosen, strict=False):
+                if begin <= start and end <= stop:
+                    free[:first] = free[last:] = False
+                else:
+                    free[first:last] = False
+            (first, last), _ = best_run(gains, free)
+            if first == last and free.any():
+                first = int(np.where(free, gains, -np.inf).argmax())
+                last = first + 1
+            chosen.append((first, last))
+        return [(words[first][0], words[last - 1][1]) if last else (words[-1][1],) * 2 for first, last in chosen]
 
     def _completed(self, items: Sequence[Incomplete]) -> list[str]:
         spans = [self._target.spans(item.target, self._languages[1]) for item in items]
         completed = []
         for item, (written, own), reading in zip(items, spans, self._readings(items), strict=True):
             gaps = list(_gaps(written, own, item))
-            tokens = [gap.token for gap in gaps]
+            tokens = [token for token, _ in gaps]
             source_spans = self._source.spans(item.source, self._languages[0])[1]
             best = [
                 int(reading.scores(number, token_positions(source_spans, word.spans), tokens).argmax())
                 for number, word in enumerate(item.words)
             ]
-            completed.append(_inserted(written, item.words, [gaps[number].offset for number in best]))
+            completed.append(_inserted(written, item.words, [gaps[number][1] for number in best]))
         return completed
 
     def _readings(self, items: Sequence[Incomplete]) -> list[_Reading]:
@@ -149,8 +177,8 @@ class WordInserter:
         return tokens[0] if tokens else UNK_ID
 
 
-def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> Iterator[_Gap]:
-    """Yield the gaps in which a word may stand: before words, before signs that close the translation, after it."""
+def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> Iterator[tuple[int, int]]:
+    """Yield token and character after each gap for a word: before words, before signs that close the text, after it."""
     closing = CLOSING.search(written)
     offsets = set[int]()
     for number, (start, end) in enumerate(spans):
@@ -161,10 +189,10 @@ def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> I
         begins = offset == 0 or adjacent[0].isspace() or any(map(is_spaceless, adjacent))
         if begins or (closing is not None and offset == closing.start()):
             offsets.add(offset)
-            yield _Gap(number, offset)
+            yield number, offset
     word_is_last = any(end == len(item.source) for word in item.words for _, end in word.spans)
     if not offsets or word_is_last or not SENTENCE_END.search(written):
-        yield _Gap(len(spans), len(written))
+        yield len(spans), len(written)
 
 
 def _inserted(written: str, words: Sequence[MissingWord], offsets: Sequence[int]) -> str:

@@ -3,32 +3,32 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Self
 
 from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.constraints import rows_of_beam
 from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.stepwise import ResumableSearch
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.config import read_config, section
-from dikkat_runtime.run.parts import CONFIG
+from dikkat_runtime.run.parts import CONFIG, WEIGHTS
+from dikkat_runtime.run.weights import offer_base
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
-from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
-from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, LossJudge
+from dikkat_runtime.tasks.corrections import CorrectionMemory, Corrections, KnownTranslations
+from dikkat_runtime.tasks.demand_keeping import Decode, DemandKeeper, LossJudge, PieceTranslator
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_tokenizers, native_translation, open_members
-from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
+from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
 from dikkat_runtime.tasks.reading import Manner, Reading, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, Translation, translations_of
+from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes, translations_of
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
@@ -76,6 +76,8 @@ class Translator(OpenedModel):
         """The words of the training text in small letters, and their usual forms; the most frequent first."""
         self.corrections: Corrections | None = None
         """The corrections of people; None where they are ignored."""
+        self.memories: Sequence[KnownTranslations] = ()
+        """Translation memories, the one that counts first before the others."""
 
     @classmethod
     def load(
@@ -88,19 +90,30 @@ class Translator(OpenedModel):
         threads: int | None = None,
         limits: ReadingLimits | None = None,
         all_words: bool = False,
-    ) -> "Translator":
+        adapter: str | Path | None = None,
+    ) -> Self:
         """Return the translator of a run directory by the engine of that name; "auto" is native where it can be.
 
-        With `all_words` a shortlist of words is left aside, as the torch engine always leaves it. int8 is faster and
-        smaller and writes almost the same; the precision "auto" takes it where training measured that; on a GPU
-        float16 is faster. Raises `UsageError` for a model of another kind, an engine that cannot run and a device that
-        is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or damaged.
+        An `adapter` is the folder of one that was trained from this run. With `all_words` a shortlist of words is left
+        aside, as the torch engine always leaves it. int8 is faster and smaller and writes almost the same; the
+        precision "auto" takes it where training measured that; on a GPU float16 is faster. Raises `UsageError` for a
+        model of another kind, an adapter of another run, an engine that cannot run and a device that is not to be had,
+        and `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
-        run = Path(path)
-        config = read_config(run, "translator")
-        request = EngineRequest(run, config, precision, device, engine, threads)
+        run = Path(path) if adapter is None else Path(adapter)
+        if adapter is not None:
+            offer_base(Path(path) / WEIGHTS, run / WEIGHTS)
+        request = EngineRequest(run, read_config(run, "translator"), precision, device, engine, threads)
+        return cls.of_request(request, limits=limits, all_words=all_words)
+
+    @classmethod
+    def of_request(
+        cls, request: EngineRequest, *, limits: ReadingLimits | None = None, all_words: bool = False
+    ) -> Self:
+        """Return the translator that is asked for; see `load`."""
+        run, config = request.run, request.config
         computing = open_members(request, partial(native_translation, all_words=all_words))
-        source, target = load_tokenizers(run, config, VocabularySizes.of(run, config))
+        source, target = load_tokenizers(run, config)
         data, where = section(config, "data", run), str(run / CONFIG)
         language, target_language = (str(data.get(f"{side}_language") or "") for side in ("source", "target"))
         translator = cls(
@@ -140,11 +153,14 @@ class Translator(OpenedModel):
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
+        memories: Sequence[KnownTranslations] | None = None,
     ) -> list[Translation]:
         """Translate all of `texts`, by beam search where no `options` say otherwise; see `stream`."""
         beam = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)
         chosen = beam if options is None else options
-        return list(self.stream(texts, chosen, prefixes=prefixes, glossary=glossary, confidence=confidence))
+        return list(
+            self.stream(texts, chosen, prefixes=prefixes, glossary=glossary, confidence=confidence, memories=memories)
+        )
 
     def stream(
         self,
@@ -158,6 +174,7 @@ class Translator(OpenedModel):
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
+        memories: Sequence[KnownTranslations] | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
 
@@ -171,7 +188,9 @@ class Translator(OpenedModel):
         Placeholders, addresses and numbers with units are in a translation exactly as often as in the line. So are the
         terms of `glossary`, each in one of its forms. A translation begins with the text of `prefixes`, one for each
         line, and continues in the best way. With `confidence`, from `judge`, each has the probability
-        that it is right. Raises `UsageError` for a glossary or prefixes where translations are sampled.
+        that it is right. What stands in `memories`, by default those of the translator, comes back as it is there, and
+        what is like it is translated more like it. Raises `UsageError` for a glossary or prefixes where translations
+        are sampled.
         """
         if window is None:
             # of more lines the batches have sentences of more equal lengths
@@ -180,15 +199,18 @@ class Translator(OpenedModel):
             raise UsageError("window must be at least 1, not {window}", window)
         if isinstance(options, SamplingOptions) and (prefixes is not None or glossary is not None):
             raise UsageError("a glossary and prefixes work with search only; leave out sampling")
-        decode = partial(self.decoded, batch_size=batch_size)
+        known = self.known(memories)
+        decode = partial(self.decoded, batch_size=batch_size, known=known)
         notes = self.notes if notes is None else notes
         options = self.defaults.resolved(options)
         translator = self.line_translator(
-            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence
+            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence, known=known
         )
         yield from translator.translate(lines, window, prefixes)
 
-    def complete(self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None) -> Completion:
+    def complete(
+        self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None
+    ) -> "Completion":
         """Return a session for a person who types the translation of `source`.
 
         Each prefix is completed in milliseconds.
@@ -208,11 +230,13 @@ class Translator(OpenedModel):
         retry_loops: bool = True,
         glossary: Glossary | None = None,
         judge: Judge | None = None,
+        known: Sequence[KnownTranslations] | None = None,
     ) -> LineTranslator:
         """Return the translator of lines that joins the translations which `decode` returns for their pieces."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
-        if self.corrections is not None:
-            self.corrections.refresh()
+        known = self.known() if known is None else known
+        for translations in known:
+            translations.refresh()
         return LineTranslator(
             Segmenter(self.reading.encode, self.limits, self.language),
             encode,
@@ -220,11 +244,12 @@ class Translator(OpenedModel):
             options,
             notes,
             reading=self.reading,
-            gaps=self._gaps,
+            gaps=lambda *asked: self.inserter.gaps(*asked),
+            enclosed=lambda *asked: self.inserter.enclosed(*asked),
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
-            corrected=_nothing if self.corrections is None else self.corrections.get,
+            corrected=lambda text: next((own for item in known if (own := item.get(text)) is not None), None),
         )
 
     def judge(self, run: str | Path, *, on_progress: Callable[[str], object] = lambda line: None) -> Judge:
@@ -238,7 +263,10 @@ class Translator(OpenedModel):
         calibration = Calibration.read(path)
         if calibration is None:
             # the judge is shown what the model reads
-            pairs = [(self._as_read(source), target) for source, target in held_out_pairs(path)]
+            pairs = [
+                (" ".join(sentence for sentence, _ in self.sentences(source)) or source, target)
+                for source, target in held_out_pairs(path)
+            ]
             on_progress(msg("fitting confidence on {count:,} validation pairs, once …", len(pairs)))
             notes = TranslationNotes()
 
@@ -248,9 +276,6 @@ class Translator(OpenedModel):
             calibration = fit_calibration(pairs, translate, scorer)
             calibration.write(path)
         return Judge(scorer, calibration)
-
-    def _as_read(self, line: str) -> str:
-        return " ".join(sentence for sentence, _ in self.sentences(line)) or line
 
     def encode(self, line: str) -> list[int]:
         """Return source ids of a line, without end mark; none for a line of white space."""
@@ -262,11 +287,19 @@ class Translator(OpenedModel):
         """The compiler of constraints over tokens."""
         return ConstraintCompiler((self.tokenizer, self.target_tokenizer), (self.language, self.target_language))
 
-    def neighbours(self, texts: Sequence[str]) -> Sequence[Neighbours | None]:
-        """Return the states of the corrections near each text; empty where no text has any."""
-        if self.corrections is None or not self.corrections.kept():
+    def known(self, memories: Sequence[KnownTranslations] | None = None) -> list[KnownTranslations]:
+        """Return the corrections, then `memories`, by default those of the translator."""
+        corrections = [] if self.corrections is None else [self.corrections]
+        return [*corrections, *(self.memories if memories is None else memories)]
+
+    def neighbours(
+        self, texts: Sequence[str], known: Sequence[KnownTranslations] | None = None
+    ) -> Sequence[Neighbours | None]:
+        """Return the states of what is known near each text; empty where no text has any."""
+        known = self.known() if known is None else known
+        if not any(item.kept for item in known):
             return ()
-        near = self.correction_memory.neighbours(self.corrections, texts)
+        near = self.correction_memory.neighbours(known, texts)
         return near if any(item is not None for item in near) else ()
 
     @cached_property
@@ -282,15 +315,13 @@ class Translator(OpenedModel):
         tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
         return WordInserter(self.engine, tokenizers, languages, self.constraints)
 
-    def _gaps(self, source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
-        return self.inserter.gaps(source, source_ids, target, offsets)
-
     @cached_property
     def reading(self) -> Reading:
         """The way in which the model reads text of any kind."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
         languages = (self.language, self.target_language)
-        return Reading(encode, lambda: self.tokenizer.characters, languages, self.usual_forms)
+        tokenizer = self.tokenizer
+        return Reading(encode, lambda: tokenizer.characters, languages, self.usual_forms, lambda: tokenizer.unmet_marks)
 
     @cached_property
     def keeper(self) -> DemandKeeper:
@@ -322,12 +353,13 @@ class Translator(OpenedModel):
         bound: bool,
         *,
         batch_size: int | None = None,
+        known: Sequence[KnownTranslations] | None = None,
     ) -> list[Translation]:
         """Return the translations of requests; only where they are `bound` must these meet the demands."""
         sentences = [request.ids for request in requests]
         search = partial(search_all, self.engine, numbers=numbers, batch_size=batch_size)
         if not isinstance(options, SamplingOptions):
-            search = partial(search, neighbours=self.neighbours([request.text for request in requests]))
+            search = partial(search, neighbours=self.neighbours([request.text for request in requests], known))
         if not bound:
             hypotheses = search(sentences, options)
             return translations_of(hypotheses, self.target_tokenizer)
@@ -342,5 +374,58 @@ class Translator(OpenedModel):
         return translations_of(hypotheses, self.target_tokenizer, begun)
 
 
-def _nothing(text: str) -> None:
-    """Return no correction for any text."""
+class Completion:
+    """A session for one source; not to be used from two threads at once."""
+
+    def __init__(
+        self, translator: Translator, source: str, options: DecodingOptions, glossary: Glossary | None = None
+    ) -> None:
+        """Raises `UsageError` for a source of more than one line."""
+        if "\n" in source:
+            raise UsageError("only one line can be completed; begin a session for each line")
+        self._translator, self._source, self._options = translator, source, options
+        self._lines = translator.line_translator(options, TranslationNotes(), self._decoded, glossary=glossary)
+        self._known: dict[tuple[PieceRequest, DecodingOptions], Translation] = {}
+        self._searches: dict[tuple[tuple[int, ...], int], ResumableSearch] = {}
+
+    def suggest(self, prefix: str) -> Translation:
+        """Return the best translation that begins with `prefix`, byte for byte; the plain one for an empty prefix.
+
+        Raises `UsageError` for a prefix of more than one line.
+        """
+        if "\n" in prefix:
+            raise UsageError("a prefix must be the beginning of one line")
+        return next(self._lines.translate([self._source], 1, [prefix]))
+
+    def _decoded(
+        self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
+    ) -> list[Translation]:
+        """Return the translations of pieces, decoding each only once without a prefix."""
+        if not bound or options.limits_repetition:
+            new = [number for number, request in enumerate(requests) if bound or (request, options) not in self._known]
+            decoded = self._translator.decoded(
+                [requests[number] for number in new], [numbers[number] for number in new], options, bound
+            )
+            if bound:
+                return decoded
+            self._known |= zip(((requests[number], options) for number in new), decoded, strict=True)
+            return [self._known[request, options] for request in requests]
+        return [self._completed(request, options) for request in requests]
+
+    def _completed(self, request: PieceRequest, options: DecodingOptions) -> Translation:
+        compiler = self._translator.constraints
+        prefix = compiler.prefix(request.prefix, request.is_closed)
+        constraint = compiler.constraint(request.text, request.demands, prefix)
+        if constraint is None:
+            raise AssertionError("a request that is bound asks for something")
+        beam_size = options.beam_size if isinstance(options, BeamOptions) else 1
+        beam_size = rows_of_beam(beam_size, [constraint])
+        search = self._searches.get((request.ids, beam_size))
+        if search is None:
+            memory = self._translator.engine.encode([request.ids])
+            steps = self._translator.engine.steps(memory, beam_size, self._translator.neighbours([request.text]))
+            search = ResumableSearch(steps, options, beam_size, memory.lengths[0])
+            self._searches[request.ids, beam_size] = search
+        hypotheses = search.search(prefix.kept if prefix else (), constraint)
+        begun = [(request.prefix, prefix)] if prefix else []
+        return translations_of([hypotheses], self._translator.target_tokenizer, begun)[0]

@@ -19,10 +19,11 @@ from dikkat.explain.plots import plot_training
 from dikkat.kernels.gpu import choice
 from dikkat.kernels.gpu.choice import why_absent as why_no_triton
 from dikkat.kernels.library import library, why_absent
-from dikkat.kernels.processor import keep_freed_memory
+from dikkat.kernels.processor import give_back_freed_memory, keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.checkpoints import installed_version
 from dikkat.run_directory.data_source import data_source
+from dikkat.run_directory.tensor_files import read_metadata
 from dikkat.tasks.common.card import (
     MANY_TIMES,
     MORE_TIMES,
@@ -74,10 +75,7 @@ def conditions_of(trainer: Trainer) -> dict[str, str]:
 
 
 def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
-    """Return one line that names the conditions that changed since the run began, or "".
-
-    `before` is empty for runs that were made before conditions were recorded.
-    """
+    """Return one line that names the conditions that changed since the run began, or ""."""
     names = sorted(name for name in before if before[name] != now.get(name))
     if not names:
         return ""
@@ -420,7 +418,9 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, wa
             "{path}: its time was up before the first update; the prepared data is kept: continue with --resume, "
             "or start again with more --minutes and another --out"
         ).fill(run.path)
-    if trainer.state.best_sha256 and checksum(run.weights) != trainer.state.best_sha256:
+    # the weights of a finished adaptation are an average of what was written
+    is_averaged = run.weights.exists() and "share" in read_metadata(run.weights)
+    if trainer.state.best_sha256 and not is_averaged and checksum(run.weights) != trainer.state.best_sha256:
         raise DiskError(
             "{weights}: does not read back as it was written; check the disk, and continue with --resume", run.weights
         )
@@ -442,6 +442,8 @@ def _tried(job: Job, run: RunDirectory, config: RunConfig) -> PrecisionRecord | 
         return None
     if (trial := job.precision_trial(run, config)) is None:
         return None
+    # what the updates have freed would stand beside the engines of the trial
+    give_back_freed_memory()
     minutes = config.training.minutes
     return try_precisions(run, trial, math.inf if minutes is None else seconds_of_trial(minutes * 60.0))
 

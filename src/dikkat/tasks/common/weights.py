@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from dikkat.config import ModelConfig
-from dikkat.models.factory import check_dimensions, most_parameters
+from dikkat.models.factory import check_layers, most_parameters
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import Described, read_header, read_metadata, read_tensors
 from dikkat.training.parameters import FlatParameters
@@ -17,7 +17,7 @@ from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
 from dikkat_runtime.run.parts import TOKENIZER
-from dikkat_runtime.run.weights import STORED_PRECISION, require_weights
+from dikkat_runtime.run.weights import STORED_PRECISION, base_of, require_weights
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -38,6 +38,7 @@ def build_checked(
     file = run.weights if checkpoint is None else checkpoint / run.weights.name
     if checkpoint is None:
         require_weights(file)
+        file = base_of(file) or file
         if read_metadata(file).get(STORED_PRECISION) == "int8":
             raise UsageError("{file}: its weights are in eight bits, which the native engine alone computes with", file)
     return _build(run, config, build, file)
@@ -103,7 +104,7 @@ def _build(run: RunDirectory, config: ModelConfig, build: Callable[[], Model], f
     header = read_header(file)
     total = sum(torch.Size(one.shape).numel() for one in header.values())
     try:
-        check_dimensions(config, most_layers=len(header))
+        check_layers(config, len(header))
         if most_parameters(config) > 4 * total + _HARMLESS:
             # only the shapes are asked for: nothing is allocated
             with torch.device("meta"):
