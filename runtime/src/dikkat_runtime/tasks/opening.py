@@ -203,15 +203,15 @@ def native_language_model(request: EngineRequest, precision: Precision) -> Nativ
 
 def native_encoder(request: EngineRequest, precision: Precision) -> NativeEncoder:
     """Return the native engine with the weights of an imported encoder's run."""
-    run, around = request.run, section(request.config, "encoder", request.run)
-    has_pooler = _known(run, "encoder", around, "pooler", False, (False, True))
+    run, head_config = request.run, section(request.config, "encoder", request.run)
+    has_pooler = _known(run, "encoder", head_config, "pooler", False, (False, True))
     poolings = ("mean", "first", "pooler") if has_pooler else ("mean", "first")
     make = partial(
         NativeEncoder,
-        segments=around.get("segments", 2),
-        pooling=_known(run, "encoder", around, "pooling", "mean", poolings),
+        segments=head_config.get("segments", 2),
+        pooling=_known(run, "encoder", head_config, "pooling", "mean", poolings),
         has_pooler=has_pooler,
-        normalize=_known(run, "encoder", around, "normalize", False, (False, True)),
+        normalize=_known(run, "encoder", head_config, "normalize", False, (False, True)),
     )
     return _native_stack(make, request, precision)
 
