@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -138,6 +139,16 @@ def test_no_compiler(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setenv("CC", "no-such-compiler")
     assert computer.command() == (False, "no C compiler")
     assert computer.advice == "there is no no-such-compiler, which CC names"
+
+
+def test_the_compiler_of_ziglang_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda command: None)
+    monkeypatch.setattr(first_use, "find_spec", lambda name: name == "ziglang" or None)
+    assert first_use._compiler() == [sys.executable, "-m", "ziglang", "cc"]
+    monkeypatch.setattr(first_use, "find_spec", lambda name: None)
+    with pytest.raises(AbsentError, match="no C compiler; pip install ziglang brings one"):
+        first_use._compiler()
 
 
 def test_a_compiler_of_several_words(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:

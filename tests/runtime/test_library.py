@@ -162,4 +162,5 @@ def test_who_names_a_level_gets_no_other_engine(folder: Path, monkeypatch: pytes
         choose.why_not_native(model, "config.json")
     monkeypatch.setenv("DIKKAT_NATIVE_LEVEL", "native")
     # and the reason is about what was named
-    assert choose.why_not_native(model, "config.json") == "no C compiler"
+    said = choose.why_not_native(model, "config.json")
+    assert said == "no C compiler; there is no no-such-compiler, which CC names"

@@ -100,7 +100,7 @@ def test_a_line_that_is_too_long_is_cut_and_that_is_said(dikkat: Command, traine
     tokens = len(Tokenizer.load(trained / "tokenizer.json").encode(("tree " * 100_000).strip()))
     assert tokens >= 100_000
     cut = f"the first, line 2, by {tokens - 255:,} tokens"
-    message = f"2 lines are longer than the model reads and cut; {cut}\n"
+    message = f"2 lines are longer than the model reads and therefore cut; {cut}\n"
     assert complaint == f"{message}wrote {tmp_path / 'v.npz'}\n"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import tomllib
 from pathlib import Path
@@ -12,7 +13,9 @@ import yaml
 from tools.build_wheels import TARGETS
 from tools.sbom import carried, unlicensed
 
+import dikkat
 import dikkat_runtime
+from dikkat_runtime.cli.failures import explain_failure
 
 ROOT = Path(__file__).resolve().parents[2]
 RECIPE: dict[str, Any] = yaml.safe_load((ROOT / "conda" / "recipe.yaml").read_text(encoding="utf-8"))
@@ -68,3 +71,12 @@ def test_the_release_builds_every_wheel() -> None:
     workflow = (ROOT / ".github" / "workflows" / "release.yml").read_text(encoding="utf-8")
     (built,) = re.findall(r"tools\.build_wheels --out dist (.*)", workflow)
     assert set(built.split()) == set(TARGETS) - {"manylinux-x86_64"}
+
+
+def test_a_runtime_of_another_version_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dikkat_runtime, "__version__", "0.0.9")
+    with pytest.raises(ImportError, match=r"^dikkat 0\.1\.0 needs dikkat-runtime 0\.1\.0, not 0\.0\.9$") as raised:
+        importlib.reload(dikkat)
+    said, code = explain_failure(raised.value, ["train"])
+    assert said.endswith("not 0.0.9): pip install --upgrade dikkat-runtime dikkat")
+    assert code == 2

@@ -90,10 +90,10 @@ def attend(
 ) -> None:
     """Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to explore.
 
-    A translator translates it, and the translations go to standard output, but for a page, which holds them; any other
-    model only reads it, a language model as its prompt, and gives tables, pictures and data. A table names the word
-    that each word looks at most, by layer and head; a picture shows the heads of one layer; .align links each target
-    word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
+    A translator translates it, and the translations go to standard output, except for a page, which holds them; any
+    other model only reads it, a language model as its prompt, and gives tables, pictures and data. A table names the
+    word that each word looks at most, by layer and head; a picture shows the heads of one layer; .align links each
+    target word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
     """
     options: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
     options |= {"head": head, "words": words or None, "colours": colours, "number": number}

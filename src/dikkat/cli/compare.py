@@ -23,7 +23,9 @@ QUICK: dict[str, Any] = {
 
 def compare(
     lengths: Annotated[str | None, Option(help="Sequence lengths to measure: 256,512,1024.")] = None,
-    widths: Annotated[str | None, Option(help="Widths to measure: 64,128. The smallest is that of all else.")] = None,
+    widths: Annotated[
+        str | None, Option(help="Widths to measure: 64,128. The smallest is used for everything else.")
+    ] = None,
     copy_lengths: Annotated[
         str | None, Option(help="Lengths at which the first token is to be copied: 4,16,64.")
     ] = None,
@@ -31,7 +33,7 @@ def compare(
     layers: Annotated[int, Option(help="Layers of the stack through which gradients are followed.")] = 2,
     cell: Annotated[str, Option(help="Of the recurrence: gru or rnn.")] = "gru",
     updates: Annotated[int, Option(help="Updates of each training.")] = 300,
-    seed: Annotated[int, Option(help="Of weights and sequences.")] = 0,
+    seed: Annotated[int, Option(help="Random seed of weights and sequences.")] = 0,
     quick: Annotated[bool, Option("--quick", help="Smaller sizes where none are given.")] = False,
     as_json: JsonOption = False,
 ) -> None:

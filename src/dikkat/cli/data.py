@@ -29,7 +29,7 @@ _WIDTH = BeamOptions().beam_size
 _Out = Annotated[Path, Option(help="Table to write (.tsv): source, target, origin.")]
 _Workers = Annotated[int | None, Option(min=1, help="Processes; if absent, as many as there are processors.")]
 _Threads = Annotated[int | None, Option(min=1, help="Threads of each worker; by default, its share of the processors.")]
-_Force = Annotated[bool, Option("--force", help="Start again what was started with another model or other texts.")]
+_Force = Annotated[bool, Option("--force", help="Start over where it was begun with another model or other texts.")]
 _Estimate = Annotated[bool, Option("--estimate", help="Only estimate how long it would take.")]
 
 
@@ -118,8 +118,7 @@ def diversify(
 ) -> None:
     """Write PAIRS with translations of their sources and of their targets by two translators: more to learn from.
 
-    Whoever trains on the table should name files of their own for validation and test, which neither translator has
-    seen.
+    When you train on the table, name validation and test files that neither translator has seen.
     """
     check_table(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs

@@ -39,7 +39,7 @@ def export(
             " of Marian, with .npz and .yml. keras: a model of Keras 3, for TensorFlow, JAX and PyTorch.",
         ),
     ],
-    out: Annotated[Path, Option(help="Folder to write, new or empty; of argos, an .argosmodel file.")],
+    out: Annotated[Path, Option(help="Folder to write, new or empty; for argos, an .argosmodel file.")],
     precision: Annotated[
         WebPrecision,
         Option(

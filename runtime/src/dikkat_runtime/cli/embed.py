@@ -93,7 +93,7 @@ def _noting_cuts(vectors: "Iterator[Vector]") -> "Iterator[Vector]":
         line, tokens = next(iter(cut.items()))
         lines = msg("1 line is") if len(cut) == 1 else msg("{count:,} lines are", len(cut))
         print_note(
-            msg("{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens").fill(
-                lines, line, tokens
-            )
+            msg(
+                "{lines} longer than the model reads and therefore cut; the first, line {line}, by {tokens:,} tokens"
+            ).fill(lines, line, tokens)
         )

@@ -208,7 +208,7 @@ class _Server(uvicorn.Server):
         """End this process and its workers after so many seconds, unless it has ended by then."""
 
         def end() -> None:
-            say("ended before all threads had")
+            say("stopped although some threads were still working")
             self._services.workers.kill()
             os._exit(self._exit_code)
 

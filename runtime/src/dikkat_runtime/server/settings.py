@@ -52,38 +52,40 @@ class Limits:
     new_tokens: Annotated[int, _count("max-new-tokens", "Tokens that a language model writes.")] = 4096
     glossary_entries: Annotated[int, _count("max-terms", "Terms of a glossary.")] = 10_000
     head_seconds: Annotated[
-        float, _seconds("head-timeout", "For the first lines of a request; then the connection is closed.")
+        float, _seconds("head-timeout", "Time for the first lines of a request; then the connection is closed.")
     ] = 10.0
-    body_seconds: Annotated[float, _seconds("body-timeout", "For the rest of it; then it is answered 408.")] = 20.0
-    request_seconds: Annotated[float, _seconds("request-timeout", "For its answer; then it is answered 503.")] = 120.0
+    body_seconds: Annotated[
+        float, _seconds("body-timeout", "Time for the rest of a request; then it is answered 408.")
+    ] = 20.0
+    request_seconds: Annotated[
+        float, _seconds("request-timeout", "Time for the answer to a request; then it is answered 503.")
+    ] = 120.0
     """A request may name a shorter time."""
     reading_seconds: Annotated[
-        float, _seconds("reading-timeout", "Of a processor, to read a file; more for each 2 MB.")
+        float, _seconds("reading-timeout", "Processor time to read a file; more for each 2 MB.")
     ] = 20.0
     """As much again for each `READING_BYTES` of it."""
     reading_bytes: Annotated[int, _count("reading-memory", "Bytes of memory to read a file.")] = 512_000_000
-    wait_seconds: Annotated[float, _seconds("max-wait", "Estimated wait from which on it is answered 429.", _ALL)] = (
+    wait_seconds: Annotated[float, _seconds("max-wait", "A request that would wait longer is answered 429.", _ALL)] = (
         10.0
     )
     interactive_segments: Annotated[
-        int, _count("interactive-segments", "Segments beyond which a request is bulk.", _ALL)
+        int, _count("interactive-segments", "A request of more segments is bulk.", _ALL)
     ] = 8
     """Bulk is taken after the others."""
-    ageing_seconds: Annotated[
-        float, _seconds("ageing", "After which bulk requests no longer wait for later ones.", _ALL)
-    ] = 1.0
+    ageing_seconds: Annotated[float, _seconds("ageing", "How long bulk requests let later ones go first.", _ALL)] = 1.0
     connections: Annotated[int, _count("max-connections", "Connections; further ones are closed.", _ALL)] = 2000
     workers: Annotated[int, _count("workers", "Processes that read files, and as many for texts with tags.", _ALL)] = 2
-    memory_bytes: Annotated[int, _count("max-memory", "Bytes of large requests; then they are answered 429.", _ALL)] = (
-        256_000_000
-    )
+    memory_bytes: Annotated[
+        int, _count("max-memory", "Bytes of all large requests together; further ones are answered 429.", _ALL)
+    ] = 256_000_000
     """Of requests and files that are read or answered; small requests do not count."""
     unkeyed_bytes: Annotated[
-        int, _count("max-unkeyed", "Bytes of those among them whose key is not read yet.", _ALL)
+        int, _count("max-unkeyed", "The same for requests whose key has not been checked yet.", _ALL)
     ] = 32_000_000
-    documents: Annotated[int, _count("max-documents", "Files of each key held, translated or not.", _ALL)] = 16
+    documents: Annotated[int, _count("max-documents", "Files kept for each key, translated or not.", _ALL)] = 16
     document_seconds: Annotated[
-        float, _seconds("keep-documents", "For which a translated file can be fetched.", _ALL)
+        float, _seconds("keep-documents", "How long a translated file can be fetched.", _ALL)
     ] = 3600.0
     glossaries: Annotated[int, _count("max-glossaries", "Glossaries of each key.", _ALL)] = 100
 
@@ -125,7 +127,7 @@ class ServeSettings:
     threads: Annotated[
         int | None, _count("threads", "Threads to compute with; by default, one per processor.", _HOW)
     ] = None
-    drain_seconds: Annotated[float, _seconds("drain", "For the last answers after SIGTERM.", _ALL)] = 30.0
+    drain_seconds: Annotated[float, _seconds("drain", "Time for the last answers after SIGTERM.", _ALL)] = 30.0
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -72,7 +72,7 @@ def _check_sizes(name: str, sizes: Sequence[int], least: int, most: int) -> None
     for size in sizes:
         check_range(name, size, least, most)
     if list(sizes) != sorted(set(sizes)):
-        raise UsageError("{name} must ascend, but are {sizes}", name, ", ".join(map(str, sizes)))
+        raise UsageError("{name} must be in ascending order, not {sizes}", name, ", ".join(map(str, sizes)))
 
 
 def check_range(name: str, value: int, least: int, most: int) -> None:
