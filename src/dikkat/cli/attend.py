@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
@@ -30,21 +29,10 @@ if TYPE_CHECKING:
     """Kind, layer and head from 1, as the user typed them."""
 
 
-class Attention(StrEnum):
-    """The attention whose maps are shown: within the encoder, within the decoder, or across."""
-
-    encoder = "encoder"
-    decoder = "decoder"
-    cross = "cross"
-
-
-class Colours(StrEnum):
-    """Colours of a picture, from white for 0 to the darkest."""
-
-    Reds = "Reds"
-    Blues = "Blues"
-
-
+Attention = Literal["encoder", "decoder", "cross"]
+"""The attention whose maps are shown: within the encoder, within the decoder, or across."""
+Colours = Literal["Reds", "Blues"]
+"""Colours of a picture, from white for 0 to the darkest."""
 PICTURES, DATA, ALIGNMENT, PAGE = (".png", ".svg"), (".json", ".npz"), ".align", ".html"
 SUFFIXES = (*PICTURES, *DATA, ALIGNMENT, PAGE)
 BEAM = BeamOptions()
@@ -126,7 +114,7 @@ def _show(run: Path, sentence: str, out: Path | None, options: Mapping[str, Any]
     if out is None:
         _print_tables(recorded)
     else:
-        _write(recorded, out, words, colours or Colours.Reds)
+        _write(recorded, out, words, colours or "Reds")
 
 
 def _show_over_training(run: Path, out: Path | None, sentence: str | None, options: Mapping[str, object]) -> None:
@@ -225,7 +213,7 @@ def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> No
         raise UsageError("--n-best: a picture shows one translation; write .json, .npz or .align")
     if suffix == ALIGNMENT:
         _refuse(options, ("words",), msg("is not for .align, which always links words"))
-    if suffix == ALIGNMENT and options["kind"] not in (None, Attention.cross):
+    if suffix == ALIGNMENT and options["kind"] not in (None, "cross"):
         raise UsageError("--kind {options}: words are aligned by cross-attention; leave it out", options["kind"])
     if options["target"] is not None:
         _refuse(options, ("beam", "n-best"), msg("searches for a translation, but --target gives one"))
@@ -325,7 +313,7 @@ def _choices(attending: Attending | AttendingReader, name: str, out: Path | None
     kind, layer, head = selection
     everything = out is None or out.suffix.lower() in DATA
     layers = attending.layers
-    available = [Attention(attention) for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
+    available = [kind for kind in get_args(Attention) if ATTENTIONS[kind] in layers]
     if kind is not None and kind not in available:
         known = ", ".join(available)
         raise UsageError("--kind {kind}: {name} has no {attention}; choose from {known}").fill(
@@ -333,7 +321,7 @@ def _choices(attending: Attending | AttendingReader, name: str, out: Path | None
         )
     if out is None and kind is None and len(available) > 1:
         # how a sentence is read, and where what is written comes from
-        available = [Attention.encoder, Attention.cross]
+        available = ["encoder", "cross"]
     # cross-attention is the last of those there are
     kinds = available if kind is None and everything else [kind or available[-1]]
     choices: list[Choice] = []
@@ -392,7 +380,7 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
             (maps,) = shown()
             is_read_only = maps.maps[0].stack == "encoder" or not maps.source_tokens
             title = maps.source if is_read_only else f"{maps.source} → {maps.output}"
-            plot_heads(maps.maps, out, title, colours=colours.value)
+            plot_heads(maps.maps, out, title, colours=colours)
         else:
             {".json": write_json, ".npz": write_npz, ALIGNMENT: write_alignment}[suffix](shown(), out)
     for output in outputs:

@@ -1,8 +1,7 @@
 """`dikkat page`: one HTML file in which a model computes in the browser, and shows what it attends to."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from dikkat.cli.progress import Announced
 from dikkat_runtime.cli.options import Argument, Option
@@ -11,20 +10,8 @@ from dikkat_runtime.errors import MissingInputError, UsageError, msg
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
 
-
-class WebPrecision(StrEnum):
-    """Name the precision that a model in a browser computes in."""
-
-    auto = "auto"
-    int8 = "int8"
-    float32 = "float32"
-
-
-WebPrecisionOption = Annotated[
-    WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
-]
-
-
+WebPrecision = Literal["auto", "int8", "float32"]
+"""The precision that a model in a browser computes in."""
 MAX_EXAMPLES = 8
 
 
@@ -34,7 +21,9 @@ def page(
         Argument(help="Run directory; with --lesson, the quickstart's by default."),
     ] = None,
     out: Annotated[Path | None, Option(help="HTML file to write; lesson-NAME.html for a lesson.")] = None,
-    precision: WebPrecisionOption = WebPrecision.auto,
+    precision: Annotated[
+        WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
+    ] = "auto",
     lesson: Annotated[str | None, Option(help="Add a lesson to the page: 000 to 004, as in docs/seeds.")] = None,
 ) -> None:
     """Write one offline HTML file in which this model reads what is typed, and shows every attention map.
@@ -53,7 +42,7 @@ def page(
     with write_errors(path):
         probe_next_to(path)
     with Announced(msg("{out}: packing the model of {run}", path, run)):
-        model = open_for_web(run, precision.value)
+        model = open_for_web(run, precision)
         if steps is not None and (model.task, model.languages[0]) != ("translator", "en"):
             raise UsageError("{run}: --lesson needs a translator from English", run)
         examples = example_sentences(run, MAX_EXAMPLES)
