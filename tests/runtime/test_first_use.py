@@ -197,7 +197,7 @@ def test_a_damaged_memory_is_none(computer: Computer, content: str) -> None:
 def test_a_compiler_that_takes_too_long_is_waited_for_once(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for all files together: none of these takes long."""
     # on many processors all would be ready in time
-    monkeypatch.setattr(compiling, "_num_processors", lambda: 2)
+    monkeypatch.setattr(compiling, "usable_processors", lambda: 2)
     compiler = computer.install("sleep 0.5")
     monkeypatch.setenv("DIKKAT_COMPILE_SECONDS", "2.2")
     assert computer.command() == (False, f"{compiler} took longer than 2.2 s")

@@ -195,12 +195,10 @@ def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> No
         if sentence == "-":
             _refuse(options, ("target",), msg("is for one sentence, but - reads many"))
         return
+    from dikkat.explain.pictures import check_format
+
+    check_format(out, SUFFIXES)
     suffix = out.suffix.lower()
-    if suffix not in SUFFIXES:
-        known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-        raise UsageError("{out}: attention is written as {known}, not {suffix}; rename it").fill(
-            out, known, suffix or msg("a file without suffix")
-        )
     if suffix == PAGE:
         _refuse(
             options,

@@ -176,12 +176,12 @@ def check(
 ) -> None:
     """Check parallel text for fourteen kinds of faults, which are counted, shown with examples, and left out."""
     from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
-    from dikkat.explain.report.html import check_page
+    from dikkat.explain.pictures import PAGES, check_format
     from dikkat.explain.report.run_page import data_page, data_report
     from dikkat_runtime.files import write_atomically
 
     if out is not None:
-        check_page(out)
+        check_format(out, PAGES)
     if fix is not None:
         check_table(fix, "--fix")
         check_table(left_out_path(fix), "--fix")

@@ -107,5 +107,6 @@ def test_an_estimate_goes_by_bytes_and_is_shared_by_workers() -> None:
         == "about 40 rows in 2 files: 0:04:00 (estimated from the first rows of a.txt)"
     )
     assert estimate_line(sample, shards[0], shards, 2, threads=3) == (
-        "about 40 rows in 2 files: 0:02:00 by 2 workers, 0:12:00 of processor time (estimated from the first rows of a.txt)"
+        "about 40 rows in 2 files: 0:02:00 by 2 workers, 0:12:00 of processor time "
+        "(estimated from the first rows of a.txt)"
     )

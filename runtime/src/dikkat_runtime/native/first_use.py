@@ -25,6 +25,7 @@ from typing import IO
 
 import dikkat_runtime.notices as notices
 from dikkat_runtime.errors import AbsentError, joined, msg, reason_of
+from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.native.library_cache import (
     BUILDING,
     SOURCES,
@@ -142,7 +143,7 @@ def build(
 def _run_all(
     commands: Sequence[Sequence[str]], folder: Path, deadline: float, on_progress: Callable[[int], None]
 ) -> None:
-    waiting, running, most = deque(commands), list[_Process](), _num_processors()
+    waiting, running, most = deque(commands), list[_Process](), usable_processors()
     try:
         while waiting or running:
             while waiting and len(running) < most:
@@ -162,13 +163,6 @@ def _run_all(
             process.kill()
         for process in running:
             process.close()
-
-
-def _num_processors() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 SECONDS_TO_COMPILE = 300.0
