@@ -28,8 +28,7 @@ from benchmarks.noise import read_lines
 
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.tasks.confidence_fitting import chrf
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.tasks.translations import Translation, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.demanded import Demanded, measures, unmet
 from dikkat_runtime.text.glossary import Glossary

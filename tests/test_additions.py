@@ -208,7 +208,7 @@ USES_ECHO = """
 from starlette.testclient import TestClient
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.server.settings import ServeSettings
 
 application = build_application(Services(ServeSettings(runs=("x",)), Catalog([])))

@@ -24,7 +24,7 @@ from dikkat.training.task import StepReport
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.server.settings import ServeSettings
 from dikkat_runtime.tasks.translator import Translator
 

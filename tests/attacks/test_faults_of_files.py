@@ -89,7 +89,7 @@ def test_a_run_without_a_manifest_is_taken_up_and_that_is_said(
     assert "manifest" not in commands(*uses("translator", run)["use"]).stderr
     result = commands(*uses("translator", run)["resume"])
     assert result.code == 0
-    assert f"{run} has no manifest.json (an older run): its data is not checked" in result.stderr
+    assert f"{run} has no manifest.json: its data is not checked" in result.stderr
 
 
 def test_lost_rows_of_metrics_come_back_from_the_checkpoint(

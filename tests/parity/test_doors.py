@@ -20,11 +20,11 @@ from dikkat.web.opening import open_for_web
 from dikkat_runtime.cli.main import run as dikkat_command
 from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, DikkatError
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.shards.models import open_model
 from dikkat_runtime.shards.work import Job
 from dikkat_runtime.tasks.aligner import Aligner
-from dikkat_runtime.tasks.cross_embedder import CrossEmbedder
+from dikkat_runtime.tasks.embedder import CrossEmbedder
 from dikkat_runtime.tasks.generator import Generator
 
 Refusal = tuple[int, str]

@@ -26,7 +26,7 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.run.weights import read_checksum, read_weights
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.embedder import Embedder

@@ -23,7 +23,7 @@ from dikkat_runtime.cli.main import run as dikkat_command
 from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.shards.models import open_model
 from dikkat_runtime.shards.work import Job
 from dikkat_runtime.tasks import reading

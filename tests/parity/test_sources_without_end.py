@@ -19,8 +19,8 @@ from dikkat.torch_engine.engine import TorchContexts
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
-from dikkat_runtime.tasks.aligner import Aligner
-from dikkat_runtime.tasks.cross_embedder import native_contexts
+from dikkat_runtime.run.config import read_config
+from dikkat_runtime.tasks.aligner import Aligner, forced_attention
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator
 
@@ -113,7 +113,10 @@ def test_maps_and_vectors_have_no_column_for_a_mark(run: Path) -> None:
     maps = np.stack([one.weights for one in recorded]).reshape(layers, -1, len(written) + 1, len(ids))
     np.testing.assert_allclose(Aligner.load(run).attend(source, target).weights, maps[:, :, :-1], atol=1e-5)
     np.testing.assert_allclose(maps.sum(axis=-1), 1, atol=1e-5)
-    ours, theirs = native_contexts(run)(ids, written), TorchContexts(translator.model)(ids, written)
+    ours, theirs = (
+        forced_attention(run, read_config(run)).contexts(ids, written),
+        TorchContexts(translator.model)(ids, written),
+    )
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
     (scores,) = forced_scores(Translator.load(run, engine="native").engine, [ids], [written])
     assert (scores.source_tokens, scores.attention.shape) == (len(ids), (len(written) + 1, len(ids)))

@@ -188,7 +188,7 @@ def test_a_server_answers_what_the_run_writes_behind_the_token(imported: Path) -
     pytest.importorskip("starlette", reason="needs dikkat-runtime[serve]: pip install -e './runtime[serve]'")
     from tests.runtime.server.asking import BEAM, served
 
-    from dikkat_runtime.server.catalog import Catalog
+    from dikkat_runtime.server.models import Catalog
 
     lines = LINES[:4]
     pair: dict[str, Any] = {"source": "en", "target": "fr"}

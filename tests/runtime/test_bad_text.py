@@ -7,7 +7,7 @@ from tests.runtime.runs import finished, translator_run
 
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.surrogates import FIRST_SYMBOL, LAST_MARK
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 
 CAPACITY = LAST_MARK - FIRST_SYMBOL

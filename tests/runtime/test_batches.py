@@ -8,8 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import EngineInfo, Steps
+from dikkat_runtime.engine.contract import PLAIN_SEARCH, EngineInfo, SearchRequest, Steps
 from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis, Memory
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, Precision
@@ -42,14 +41,10 @@ class CountingEngine:
         self,
         memory: Memory,
         options: DecodingOptions,
-        *,
-        numbers: Sequence[int] | None = None,
-        threads: int | None = None,
-        constraints: Sequence[Constraint | None] | None = None,
-        neighbours: Sequence[Neighbours | None] = (),
+        asked: SearchRequest = PLAIN_SEARCH,
     ) -> list[list[Hypothesis]]:
-        assert numbers is not None
-        rows = zip(memory.states.tolist(), memory.lengths, numbers, strict=True)
+        assert asked.numbers is not None
+        rows = zip(memory.states.tolist(), memory.lengths, asked.numbers, strict=True)
         return [[Hypothesis(tuple(row[:length]), float(number), 0.0, True)] for row, length, number in rows]
 
 

@@ -13,7 +13,7 @@ from dikkat_runtime import Translator
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.tasks.corrections import FILE_NAME, Corrections, FixedCorrections
+from dikkat_runtime.tasks.corrections import FILE_NAME, Corrections
 
 
 @pytest.fixture
@@ -126,7 +126,7 @@ def test_what_another_process_writes_is_seen_though_the_file_is_as_long(tmp_path
     mine, fixed = Corrections(tmp_path), Corrections(tmp_path)
     mine.add("a", "1")
     assert fixed.pairs() == [("a", "1")]
-    frozen = FixedCorrections(tmp_path)
+    frozen = Corrections(tmp_path, is_fixed=True)
     Corrections(tmp_path).add("a", "2")
     assert mine.pairs() == fixed.pairs() == [("a", "2")]
     frozen.refresh()

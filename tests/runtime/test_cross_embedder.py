@@ -14,8 +14,10 @@ from dikkat.tasks import Translator
 from dikkat.torch_engine.engine import TorchContexts
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import UsageError
+from dikkat_runtime.run.config import read_config
 from dikkat_runtime.special_tokens import EOS_ID
-from dikkat_runtime.tasks.cross_embedder import CrossEmbedder, native_contexts
+from dikkat_runtime.tasks.aligner import forced_attention
+from dikkat_runtime.tasks.embedder import CrossEmbedder
 
 
 def expected(translator: Translator, source: str, target: str) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -46,7 +48,7 @@ def test_vectors_are_values_weighed_by_the_recorded_attention(model: dict[str, A
     ids, written = translator.encode(source), translator.target_tokenizer.encode(target)
     wanted = expected(translator, source, target)
     assert wanted.shape == (len(written), 48)
-    np.testing.assert_allclose(native_contexts(run)(ids, written), wanted, atol=1e-4)
+    np.testing.assert_allclose(forced_attention(run, read_config(run)).contexts(ids, written), wanted, atol=1e-4)
     np.testing.assert_allclose(TorchContexts(translator.model)(ids, written), wanted, atol=1e-4)
 
 

@@ -22,7 +22,7 @@ from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.cli.main import run as dikkat_command
-from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.contract import Engine, SearchRequest
 from dikkat_runtime.engine.ensemble import EnsembleEngine
 from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.neighbours import Neighbours
@@ -106,7 +106,7 @@ def test_every_member_looks_at_its_own_neighbours() -> None:
         steps.step([BOS_ID])
         near = Neighbours(steps.states(), np.array([9]))
         memory = engine.encode([SOURCES[0]])
-        answers.append(engine.search(memory, DecodingOptions(), neighbours=[near]))
+        answers.append(engine.search(memory, DecodingOptions(), SearchRequest(neighbours=[near])))
     assert answers[0][0][0].tokens[0] == 9
     assert_alike(answers[1], answers[0])
 

@@ -10,9 +10,8 @@ from tests.runtime.runs import SENTENCES, translator_run
 
 from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Insert
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Insert, PieceTranslator
 from dikkat_runtime.tasks.insertion import ORDER_WEIGHT, Incomplete, MissingWord, WordInserter
-from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.translations import PieceRequest, Translation
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as WithModel
@@ -140,7 +139,6 @@ def test_only_what_is_absent_is_inserted(
     (result,) = pieces([request], [0])
     assert result.translation.text == expected
     assert recorder.bound == [False, True] if searches_again else [False]
-    assert result.forced == searches_again
     assert bool(result.unmet) == searches_again
 
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from tests.runtime.runs import translator_run
 
+from dikkat_runtime.engine.contract import SearchRequest
 from dikkat_runtime.engine.neighbours import RATE, WEIGHT, Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.confidence_fitting import chrf
-from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.near_corrections import MAX_NEAR, MIN_SIMILARITY, NearIndex
+from dikkat_runtime.tasks.corrections import MAX_NEAR, MIN_SIMILARITY, Corrections, NearIndex
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as WithModel
 
@@ -67,8 +67,8 @@ def test_without_a_near_state_no_bit_changes(run: Path, name: str) -> None:
     engine = ENGINES[name](run).engine
     far = Neighbours(np.asarray(-first_states(engine, SOURCES)[1], np.float32) * 9, np.arange(3) + 5)
     memory, options = engine.encode(SOURCES), BeamOptions(beam_size=3, n_best=3)
-    assert engine.search(memory, options, neighbours=[far] * 3) == engine.search(memory, options)
-    assert engine.search(memory, options, neighbours=[None] * 3) == engine.search(memory, options)
+    assert engine.search(memory, options, SearchRequest(neighbours=[far] * 3)) == engine.search(memory, options)
+    assert engine.search(memory, options, SearchRequest(neighbours=[None] * 3)) == engine.search(memory, options)
     assert NeighboursOfBatch.of([None, None]) is None
 
 
@@ -78,9 +78,9 @@ def test_a_sentence_looks_at_its_own_neighbours_alone(run: Path, name: str, opti
     engine = ENGINES[name](run).engine
     _, states = first_states(engine, SOURCES)
     own = [Neighbours(np.asarray(states[[row]], np.float32), np.array([20 + row])) for row in range(3)]
-    batch = engine.search(engine.encode(SOURCES), options, neighbours=[own[0], None, own[2]])
+    batch = engine.search(engine.encode(SOURCES), options, SearchRequest(neighbours=[own[0], None, own[2]]))
     for row, neighbours in enumerate((own[0], None, own[2])):
-        alone = engine.search(engine.encode([SOURCES[row]]), options, neighbours=[neighbours])
+        alone = engine.search(engine.encode([SOURCES[row]]), options, SearchRequest(neighbours=[neighbours]))
         assert alone[0] == batch[row]
     # a weight of 64 beside probabilities that sum to one
     assert batch[0][0].tokens[0] == 20

@@ -16,8 +16,7 @@ from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.rows.contract import Column, format_of
 from dikkat_runtime.rows.dialect import find_dialect
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job
+from dikkat_runtime.shards.work import Job, Shard
 from dikkat_runtime.shards.writing import open_rows
 
 ROWS = [(f"A cat, no. {n}{'; white' * (n % 2)}.", f"Un chat n° {n}") for n in range(12)]

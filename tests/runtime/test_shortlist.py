@@ -13,6 +13,7 @@ from tests.unit.models.small import VOCABULARY, config, small_model
 
 from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat.torch_engine.engine import TorchEngine
+from dikkat_runtime.engine.contract import SearchRequest
 from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.neighbours import Neighbours
@@ -102,7 +103,7 @@ def test_neither_neighbours_in_a_batch_nor_threads_change_a_bit(precision: Preci
     for options in (GREEDY, BeamOptions(beam_size=4)):
         alone = [engine.search(engine.encode([source]), options)[0] for source in sources]
         for threads in (1, 2, 3):
-            assert engine.search(engine.encode(sources), options, threads=threads) == alone
+            assert engine.search(engine.encode(sources), options, SearchRequest(threads=threads)) == alone
 
 
 def test_a_list_that_is_shorter_than_the_beam_is_filled_up_with_the_lowest_ids() -> None:
@@ -121,9 +122,9 @@ def test_what_people_corrected_may_be_any_word() -> None:
     steps.step([BOS_ID] * len(sources))
     outside = next(token for token in range(6, VOCABULARY) if token not in a_shortlist().of(sources[1]))
     near = [None, Neighbours(steps.states()[[1]], np.array([outside])), None, None]
-    with_memory = engine.search(engine.encode(sources), GREEDY, neighbours=near)
+    with_memory = engine.search(engine.encode(sources), GREEDY, SearchRequest(neighbours=near))
     assert with_memory[1][0].tokens[0] == outside
-    assert with_memory[1] == plain.search(memory, GREEDY, neighbours=near)[1]
+    assert with_memory[1] == plain.search(memory, GREEDY, SearchRequest(neighbours=near))[1]
     assert with_memory[0] == engine.search(engine.encode(sources), GREEDY)[0]
 
 

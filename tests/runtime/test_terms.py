@@ -21,8 +21,7 @@ from dikkat_runtime.engine.terms import Terms
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.special_tokens import EOS_ID
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, Translation
+from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as WithModel
 from dikkat_runtime.text.demanded import Demanded, unmet

@@ -134,7 +134,7 @@ class TestData:
             ),
             (
                 "model.model_dim=1000000000000000000000000",
-                "model.model_dim: input should be at most 2147483647, not 1000000000000000000000000",
+                "model.model_dim: input should be less than or equal to 32768, not 1000000000000000000000000",
             ),
             (
                 "training.seed=" + 5000 * "9",

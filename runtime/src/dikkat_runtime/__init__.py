@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.classifier import Classification, Classifier
-    from dikkat_runtime.tasks.completion import Completion
     from dikkat_runtime.tasks.embedder import Embedder
     from dikkat_runtime.tasks.generator import Generator
-    from dikkat_runtime.tasks.translator import Translation, Translator
+    from dikkat_runtime.tasks.translator import Completion, Translation, Translator
     from dikkat_runtime.text.glossary import Glossary
 
 __version__ = "0.1.0"
@@ -19,7 +18,7 @@ __all__ = [
 _HOMES = {
     "Classification": "tasks.classifier",
     "Classifier": "tasks.classifier",
-    "Completion": "tasks.completion",
+    "Completion": "tasks.translator",
     "Embedder": "tasks.embedder",
     "Generator": "tasks.generator",
     "Glossary": "text.glossary",

@@ -51,25 +51,28 @@ _COMMON = {
 
 
 class ModelConfig(Section):
-    """Hold the shape of the encoder-decoder (Vaswani et al. 2017, section 3)."""
+    """Hold the shape of the encoder-decoder (Vaswani et al. 2017, section 3).
 
-    vocab_size: int = Field(8000, gt=3)
+    The largest sizes are far beyond what was ever trained: anything larger is a typing error or an attack.
+    """
+
+    vocab_size: int = Field(8000, gt=3, le=1 << 22)
     """V, entries of the vocabulary, or of the source's where they are separate; set from the trained tokenizer."""
-    target_vocab_size: int | None = Field(None, gt=3)
+    target_vocab_size: int | None = Field(None, gt=3, le=1 << 22)
     """Entries of the target's vocabulary where there are two; set from its tokenizer. Left out, there is one."""
-    model_dim: int = Field(256, gt=0)
+    model_dim: int = Field(256, gt=0, le=1 << 15)
     """D, width of the residual stream."""
-    num_heads: int = Field(4, gt=0)
+    num_heads: int = Field(4, gt=0, le=1 << 10)
     """H, attention heads."""
-    head_dim: int | None = Field(None, gt=0)
+    head_dim: int | None = Field(None, gt=0, le=1 << 13)
     """K, width of a head; left out, model_dim / num_heads."""
-    num_kv_heads: int | None = Field(None, gt=0)
+    num_kv_heads: int | None = Field(None, gt=0, le=1 << 10)
     """Heads of keys and values, each shared by a group of query heads; left out, num_heads."""
-    feed_forward_dim: int = Field(1024, gt=0)
+    feed_forward_dim: int = Field(1024, gt=0, le=1 << 17)
     """F, hidden width of the position-wise feed-forward network."""
-    encoder_layers: int = Field(3, gt=0)
+    encoder_layers: int = Field(3, gt=0, le=1 << 10)
     """Number of encoder blocks."""
-    decoder_layers: int = Field(3, gt=0)
+    decoder_layers: int = Field(3, gt=0, le=1 << 10)
     """Number of decoder blocks."""
     dropout: float = Field(0.1, ge=0.0, lt=1.0)
     """Probability of dropping an entry of a sub-layer's output and of the embeddings."""
@@ -87,7 +90,7 @@ class ModelConfig(Section):
     """Epsilon of the norm."""
     positions: PositionName = "sinusoidal"
     """How positions enter: added to the embeddings (the first four), or in every self-attention (the others)."""
-    max_positions: int = Field(1024, gt=0)
+    max_positions: int = Field(1024, gt=0, le=1 << 24)
     """Rows of the table of learned positions; no sentence may be longer."""
     score: Literal["scaled_dot", "dot", "additive", "bilinear", "disentangled"] = "scaled_dot"
     """How a query is compared with a key; disentangled is that of imported DeBERTas."""

@@ -128,7 +128,8 @@ class Corpus:
     """
 
     def __init__(self, ids: Ids, offsets: NDArray[np.int64], directory: Path | None = None) -> None:
-        self._ids, self._offsets = ArrayRanges(ids), ArrayRanges(offsets)
+        self.ids, self._offsets = ArrayRanges(ids), ArrayRanges(offsets)
+        """All ids of all pairs one after the other, the source before its target; and where each begins."""
         self.directory = directory
         """Folder of its files; None for a corpus in memory."""
 
@@ -188,11 +189,18 @@ class Corpus:
         if num_classes is not None:
             if not any_number_of_classes:
                 _check_one_class(offsets_path, corpus)
-            _check_classes(ids_path, corpus, num_classes)
+            if first := _first_beyond(corpus, "target", num_classes):
+                raise DataError(
+                    "{path}: text {text} is of class {number}, but the last class is {last}; prepare the data again"
+                ).fill(ids_path, *first, num_classes - 1)
         _check_ids(ids_path, corpus, max(vocab_size, target_vocab_size or 0, num_classes or 0))
-        if target_vocab_size is not None:
-            _check_side(ids_path, corpus, "source", vocab_size)
-            _check_side(ids_path, corpus, "target", target_vocab_size)
+        limits: tuple[tuple[Side, int], ...] = (("source", vocab_size), ("target", target_vocab_size or 0))
+        for side, size in limits if target_vocab_size is not None else ():
+            if first := _first_beyond(corpus, side, size):
+                raise DataError(
+                    "{path}: the {side} of pair {pair} holds {id}, but its vocabulary ends at {last}; prepare the "
+                    "data again"
+                ).fill(ids_path, side, *first, size - 1)
         return corpus
 
     @classmethod
@@ -214,11 +222,6 @@ class Corpus:
         return self._sequence(2 * range(len(self))[index] + 1)
 
     @property
-    def ids(self) -> ArrayRanges:
-        """All ids of all pairs one after the other, the source before its target."""
-        return self._ids
-
-    @property
     def source_lengths(self) -> NDArray[np.int64]:
         """Source tokens of each pair, `(N,)`, without `<eos>`."""
         return self.lengths("source")[:]
@@ -235,17 +238,17 @@ class Corpus:
     def gather(self, indices: NDArray[np.int64], side: Side) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Ids of many sequences one after the other, `(sum of lengths,)`, and their lengths, `(B,)`."""
         starts, lengths = self._bounds(2 * indices + (side == "target"))
-        return self._ids.gather(starts, lengths).astype(np.int64), lengths
+        return self.ids.gather(starts, lengths).astype(np.int64), lengths
 
     def blocks(self) -> Iterator[Ids]:
         """Yield all ids, some at a time."""
-        for start in range(0, len(self._ids), _BUFFERED_TOKENS):
-            yield self._ids.read(start, start + _BUFFERED_TOKENS)
+        for start in range(0, len(self.ids), _BUFFERED_TOKENS):
+            yield self.ids.read(start, start + _BUFFERED_TOKENS)
 
     def fingerprint(self) -> str:
         """SHA-256 of lengths and ids in hexadecimal: equal for equal pairs, whatever width they are stored in."""
         digest = hashlib.sha256()
-        for array, width in ((self._offsets, "<i8"), (self._ids, "<u4")):
+        for array, width in ((self._offsets, "<i8"), (self.ids, "<u4")):
             for start in range(0, len(array), _BUFFERED_TOKENS):
                 digest.update(array.read(start, start + _BUFFERED_TOKENS).astype(width).tobytes())
         return digest.hexdigest()
@@ -257,7 +260,7 @@ class Corpus:
 
     def _sequence(self, row: int) -> Ids:
         start, stop = self._offsets.read(row, row + 2).tolist()
-        return self._ids.read(start, stop)
+        return self.ids.read(start, stop)
 
     def _offsets_ascend(self) -> bool:
         for start in range(0, len(self._offsets), _BUFFERED_TOKENS):
@@ -311,16 +314,15 @@ def _check_ids(path: Path, corpus: Corpus, vocab_size: int) -> None:
         before += len(block)
 
 
-def _check_side(path: Path, corpus: Corpus, side: Side, vocab_size: int) -> None:
+def _first_beyond(corpus: Corpus, side: Side, limit: int) -> tuple[int, int] | None:
+    """Return the first id of a side that is not below a limit, after the number of its pair, from 1."""
     for start in range(0, len(corpus), _CHECKED_PAIRS):
         pairs = np.arange(start, min(start + _CHECKED_PAIRS, len(corpus)))
         ids, lengths = corpus.gather(pairs, side)
-        if ids.size and int(ids.max()) >= vocab_size:
-            pair = int(np.repeat(pairs, lengths)[int((ids >= vocab_size).argmax())])
-            raise DataError(
-                "{path}: the {side} of pair {pair} holds {id}, but its vocabulary ends at {last}; prepare the "
-                "data again"
-            ).fill(path, side, pair + 1, ids.max(), vocab_size - 1)
+        if ids.size and int(ids.max()) >= limit:
+            first = int((ids >= limit).argmax())
+            return int(np.repeat(pairs, lengths)[first]) + 1, int(ids[first])
+    return None
 
 
 def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
@@ -331,18 +333,6 @@ def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
             raise DataError(
                 "{path}: text {text} does not have exactly one class; prepare the data again", offsets_path, text + 1
             )
-
-
-def _check_classes(ids_path: Path, corpus: Corpus, num_classes: int) -> None:
-    for start in range(0, len(corpus), _CHECKED_PAIRS):
-        texts = np.arange(start, min(start + _CHECKED_PAIRS, len(corpus)))
-        classes, lengths = corpus.gather(texts, "target")
-        if bool((classes >= num_classes).any()):
-            index = int((classes >= num_classes).argmax())
-            text = int(np.repeat(texts, lengths)[index])
-            raise DataError(
-                "{path}: text {text} is of class {number}, but the last class is {last}; prepare the data again"
-            ).fill(ids_path, text + 1, classes[index], num_classes - 1)
 
 
 def _paths(directory: Path, name: str) -> tuple[Path, Path]:

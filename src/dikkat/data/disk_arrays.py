@@ -7,6 +7,8 @@ import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from hashlib import blake2b
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,18 @@ class DiskArray:
         """Yield all entries, `size` at a time."""
         for start in range(0, len(self), size):
             yield self.read(start, start + size)
+
+
+def record_blocks(rows: Iterable[Any], dtype: np.dtype[Any]) -> Iterator[Records]:
+    """Yield rows as records of a type, `BLOCK` at a time."""
+    rest = iter(rows)
+    while some := list(islice(rest, BLOCK)):
+        yield np.array(some, dtype)
+
+
+def text_hash(text: str) -> int:
+    """Return a hash of 8 bytes."""
+    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big")
 
 
 def sorted_records(

@@ -211,9 +211,5 @@ def _below(folder: Path) -> Iterable[Path]:
         # hidden folders hold settings and histories
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
-            if _is_text(Path(where, name)) and not name.startswith("."):
+            if not name.startswith(".") and without_packing(Path(where, name)).lower().endswith(TEXT_SUFFIXES):
                 yield Path(where, name)
-
-
-def _is_text(path: Path) -> bool:
-    return without_packing(path).lower().endswith(TEXT_SUFFIXES)

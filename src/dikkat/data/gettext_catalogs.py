@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from dikkat.data.pairs import Pair
 from dikkat_runtime.documents.messages import WRAPPED, PluralRule
-from dikkat_runtime.documents.mo import charset_of_header, parse_mo
+from dikkat_runtime.documents.po import charset_of_header, parse_mo
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, nearest
 from dikkat_runtime.text.text_files import require_charset
 

@@ -8,7 +8,6 @@ Labels are few and short, texts are many and long. A number that counts the rows
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import blake2b
 from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import NamedTuple, overload
@@ -17,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.cleaning import CleaningReport, normalise
-from dikkat.data.disk_arrays import BLOCK, Records, sorted_records
+from dikkat.data.disk_arrays import record_blocks, sorted_records, text_hash
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import object_entries, read_pairs, table_kind, text_of
 from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
@@ -377,26 +376,17 @@ def _counts(texts: Sequence[LabelledText]) -> Counter[str]:
 def _ambiguous(texts: Iterable[LabelledText]) -> tuple[int, int]:
     """How many texts came before with other labels, and the index of the first; texts are identified by a hash."""
     count, first, text, labels = 0, -1, -1, -1
-    for block in sorted_records(_hashes(texts)):
+    rows = (
+        (text_hash(example.text), index, text_hash("\n".join(sorted(example.labels))))
+        for index, example in enumerate(texts)
+    )
+    for block in sorted_records(record_blocks(rows, _TEXT)):
         for own_text, index, own_labels in block.tolist():
             if own_text != text:
                 text, labels = own_text, own_labels
             elif own_labels != labels:
                 count, first = count + 1, index if first < 0 else min(first, index)
     return count, first
-
-
-def _hashes(texts: Iterable[LabelledText]) -> Iterator[Records]:
-    numbers = enumerate(texts)
-    while rows := [
-        (_hash(example.text), index, _hash("\n".join(sorted(example.labels))))
-        for index, example in islice(numbers, BLOCK)
-    ]:
-        yield np.array(rows, _TEXT)
-
-
-def _hash(text: str) -> int:
-    return int.from_bytes(blake2b(text.encode("utf-8", "replace"), digest_size=8).digest(), "big")
 
 
 def _classes(labels: Sequence[str]) -> str:

@@ -34,29 +34,18 @@ class PhrasebookSplit(NamedTuple):
 class Phrasebook(Protocol):
     """The functions of the lesson `phrasebook`."""
 
-    def phrasebook(self, pair: str, count: int) -> list[Phrase]: ...
+    def phrasebook(self, pair: str, count: int) -> list[Phrase]:
+        """Generate distinct sentences with their translation."""
 
-    def phrasebook_split(self, pair: str) -> PhrasebookSplit: ...
+    def phrasebook_split(self, pair: str) -> PhrasebookSplit:
+        """Generate training, validation and test pairs."""
 
-    def languages_of_pair(self, pair: str) -> tuple[str, str]: ...
+    def languages_of_pair(self, pair: str) -> tuple[str, str]:
+        """Return the languages of a pair by its name."""
 
 
-def _installed_phrasebook() -> Phrasebook:
+def installed_phrasebook() -> Phrasebook:
+    """Return the lesson, whose functions raise `UsageError` for an unknown pair. Raises `UsageError` without one."""
     for entry_point in entry_points(group="dikkat.lessons", name="phrasebook"):
         return cast(Phrasebook, entry_point.load())
     raise UsageError("this installation has no phrasebook; reinstall dikkat, or train on files of your own")
-
-
-def phrasebook(pair: str, count: int) -> list[Phrase]:
-    """Generate distinct sentences with their translation. Raises `UsageError` for an unknown pair."""
-    return _installed_phrasebook().phrasebook(pair, count)
-
-
-def phrasebook_split(pair: str) -> PhrasebookSplit:
-    """Generate training, validation and test pairs. Raises `UsageError` for an unknown pair."""
-    return _installed_phrasebook().phrasebook_split(pair)
-
-
-def languages_of_pair(pair: str) -> tuple[str, str]:
-    """Return the languages of a pair by its name. Raises `UsageError` for an unknown pair."""
-    return _installed_phrasebook().languages_of_pair(pair)

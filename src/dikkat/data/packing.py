@@ -32,20 +32,16 @@ class Windows:
 
     def __init__(self, corpus: Corpus, context: int, tokens_per_batch: int, seed: int) -> None:
         self._corpus = corpus
-        self._size = len(corpus.ids)
+        self.num_tokens = len(corpus.ids)
+        """Tokens of the stream."""
         self._ends = np.cumsum(corpus.source_lengths)
         self._seed = seed
-        if self._size < 2:
+        if self.num_tokens < 2:
             raise DataError("a language model needs at least two tokens of text")
-        self.length = min(context, self._size - 1)
-        self._count = max(1, (self._size - self.length) // self.length)
+        self.length = min(context, self.num_tokens - 1)
+        self._count = max(1, (self.num_tokens - self.length) // self.length)
         self.batch_size = min(self._count, max(1, tokens_per_batch // self.length))
         self._cached: tuple[int, IntArray] = (-1, np.empty(0, np.int64))
-
-    @property
-    def num_tokens(self) -> int:
-        """Return the number of tokens of the stream."""
-        return self._size
 
     def token_counts(self, vocab_size: int) -> IntArray:
         """Return how often each token of the vocabulary is in the stream, `(V,)`."""

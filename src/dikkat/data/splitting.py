@@ -8,10 +8,9 @@ import re
 import unicodedata
 from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from dikkat.config import DataConfig
 from dikkat.data.cleaning import shorten
-from dikkat.data.disk_arrays import BLOCK, DiskArray, Records, sorted_records
+from dikkat.data.disk_arrays import DiskArray, Records, record_blocks, sorted_records
 from dikkat.data.labelled import LabelledText
 from dikkat.data.pairs import Pair
 from dikkat_runtime.errors import DataError, msg, plural
@@ -202,7 +201,7 @@ def hold_out_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int, directo
     Raises as `split_pairs`, and `DiskError`.
     """
     quotas = quotas_of(len(pairs), config)
-    keys = DiskArray.of(_keys(pairs, seed), _KEYS, directory)
+    keys = DiskArray.of(record_blocks((pair_keys(pair, seed) for pair in pairs), _KEYS), _KEYS, directory)
     groups = _Groups(keys, directory)
     parts = HeldOut([], [])
     largest = max(1, len(keys) // GIANT_SHARE)
@@ -219,12 +218,6 @@ def hold_out_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int, directo
         split = split_pairs(pairs, config, seed)
         return HeldOut(split.validation, split.test)
     return HeldOut(sorted(parts.validation), sorted(parts.test))
-
-
-def _keys(pairs: Iterable[Pair], seed: int) -> Iterator[Records]:
-    rest = iter(pairs)
-    while some := [pair_keys(pair, seed) for pair in islice(rest, BLOCK)]:
-        yield np.array(some, _KEYS)
 
 
 class _Groups:

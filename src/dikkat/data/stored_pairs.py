@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from hashlib import blake2b
-from itertools import islice
 from pathlib import Path
 from typing import Literal, overload
 
@@ -12,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.cleaning import CleaningReport
-from dikkat.data.disk_arrays import BLOCK, DiskArray, DiskFile, Records, sorted_records
+from dikkat.data.disk_arrays import DiskArray, DiskFile, Records, record_blocks, sorted_records, text_hash
 from dikkat.data.pairs import Pair
 
 _ROW = np.dtype([("start", "<i8"), ("size", "<i8")])
@@ -105,10 +103,10 @@ class StoredPairs(Sequence[Pair]):
         content = self._texts.read(begin, end)
         starts, sizes = (rows["start"] - begin).tolist(), rows["size"].tolist()
         records = (content[start : start + size].decode() for start, size in zip(starts, sizes, strict=True))
-        return [self._pair(*record.split("\n")) for record in records]
-
-    def _pair(self, source: str, target: str, line: str, line_type: str) -> Pair:
-        return Pair(source, target, self._line_types[int(line_type)](line))
+        return [
+            Pair(source, target, self._line_types[int(line_type)](line))
+            for source, target, line, line_type in (record.split("\n") for record in records)
+        ]
 
 
 class SideTexts(Sequence[str]):
@@ -157,34 +155,15 @@ def without_duplicates(
     Pairs are compared by a hash of 8 bytes, which any two of 10 million share with a probability of 3e-6. Raises
     `DiskError`.
     """
-    repeats = sorted_records(_repeated(sorted_records(_hashes(pairs), pairs.directory)), pairs.directory)
+    # "\n" cannot stand in a text that passed the rules, so it separates the sides without doubt
+    hashes = ((text_hash(f"{pair.source}\n{pair.target}"), index) for index, pair in enumerate(pairs))
+    repeats = sorted_records(_repeated(sorted_records(record_blocks(hashes, _HASH), pairs.directory)), pairs.directory)
     dropped = DiskArray.of((block["index"] for block in repeats), np.int64, pairs.directory)
     if not len(dropped):
         return pairs
     report.note("duplicate", shown(pairs[int(dropped.read(0, 1)[0])]), len(dropped))
     report.kept -= len(dropped)
     return pairs.without(dropped.blocks())
-
-
-def hash_records(numbers: Iterable[int], start: int) -> Records:
-    """Return records of hashes with the indices from `start` on."""
-    hashes = np.array(list(numbers), np.uint64)
-    records = np.empty(len(hashes), _HASH)
-    records["hash"], records["index"] = hashes, np.arange(start, start + len(hashes))
-    return records
-
-
-def _hashes(pairs: Iterable[Pair]) -> Iterator[Records]:
-    start, rest = 0, iter(pairs)
-    while block := [_hash(pair) for pair in islice(rest, BLOCK)]:
-        yield hash_records(block, start)
-        start += len(block)
-
-
-def _hash(pair: Pair) -> int:
-    # "\n" cannot stand in a text that passed the rules, so it separates the sides without doubt
-    digest = blake2b(f"{pair.source}\n{pair.target}".encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big")
 
 
 def _repeated(blocks: Iterable[Records]) -> Iterator[NDArray[np.void]]:

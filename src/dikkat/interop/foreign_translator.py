@@ -4,26 +4,28 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, TypeVar
 
 import torch
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 from torch import Size, Tensor, nn
 
 from dikkat.config import DataConfig, DecodingConfig, ModelConfig, RunConfig, TokenizerConfig, first_complaint
 from dikkat.interop.checkpoint_folder import require_finite
 from dikkat.interop.piece_vocabulary import VocabularyOrder
-from dikkat.models.factory import Factory, check_dimensions
+from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours, to_theirs
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import encode_tensors
 from dikkat_runtime.engine.shortlist import NAMED, OWNER, SHORTLIST, Shortlist
-from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.parts import TARGET_TOKENIZER
 from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.text.foreign_json import shown
 from dikkat_runtime.text.tokenizer import Tokenizer
+
+Settings = TypeVar("Settings", bound=BaseModel)
 
 # Shapes of our weights, known before any number is read.
 
@@ -142,7 +144,7 @@ class ForeignTranslator:
         return imported_card(name, "translator", self.parameters, f"`{source}` ({self.toolkit})", left_out, command)
 
 
-def checked_settings(kind: Any, values: Mapping[str, object], path: Path) -> Any:
+def checked_settings(kind: type[Settings], values: Mapping[str, object], path: Path) -> Settings:
     """Return the settings of a `kind`. Raises `DataError` naming the file `path` where they are none."""
     try:
         return kind.model_validate(values)
@@ -156,16 +158,6 @@ def imported_card(name: str, kind: str, parameters: int, source: str, left_out: 
         f"# {name}\n\nA {kind} of {parameters:,} parameters, imported from {source} and not trained here."
         f" Its data, scores and licence are those of the source.\n{left_out}\n```\n{command}\n```\n"
     )
-
-
-def translator_config(values: Mapping[str, object], where: Path) -> ModelConfig:
-    """Return the settings of our model from those read in the file `where`. Raises `DataError` for what cannot be."""
-    model: ModelConfig = checked_settings(ModelConfig, values, where)
-    try:
-        check_dimensions(model)
-    except UsageError as error:
-        raise DataError("{name}: {fact}", where, error) from None
-    return model
 
 
 def our_weights(

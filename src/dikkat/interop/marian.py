@@ -28,10 +28,10 @@ from dikkat.interop.foreign_translator import (
     TARGET,
     ForeignTranslator,
     Languages,
+    checked_settings,
     our_weights,
     reordered,
     sized,
-    translator_config,
 )
 from dikkat.interop.marian_npz import read_npz
 from dikkat.interop.marian_options import DECODER, Option, config_files, model_settings, read_options, values_of
@@ -310,7 +310,7 @@ def read_marian(path: Path) -> ForeignTranslator:
     vocabularies = [read_vocabulary(vocabulary, side) for side, vocabulary in enumerate(named)]
     stored, text = read_npz(file) if file.suffix.lower() == ".npz" else read_binary(file)
     sizes = [len(one.entries) for one in vocabularies]
-    model = translator_config(model_settings(read_options(text, str(file)), str(file), sizes), file)
+    model = checked_settings(ModelConfig, model_settings(read_options(text, str(file)), str(file), sizes), file)
     table = tuple(rows(model))
     theirs = {name: _shaped(name, tensor) for name, tensor in stored.items() if not name.endswith(_ACTIVATION_SCALE)}
     is_joint = model.target_vocab_size is None

@@ -20,12 +20,12 @@ from dikkat.interop.family import Family, table
 from dikkat.interop.foreign_translator import (
     ForeignTranslator,
     Languages,
+    checked_settings,
     language_code,
     our_shapes,
     our_weights,
     reordered,
     sized,
-    translator_config,
 )
 from dikkat.interop.piece_vocabulary import VocabularyOrder, side_tokenizers
 from dikkat.interop.sentencepiece_file import read_sentencepiece
@@ -97,25 +97,19 @@ _COPIES = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens
 _BYTES = "ByT5Tokenizer"
 
 
-def read_pair(folder: Path, theirs: ForeignSettings, family: Family, target: str | None = None) -> ForeignTranslator:
-    """Read the translator in a folder with the settings `theirs`, which writes the language `target` where it can.
+def read_pair(folder: Path, theirs: ForeignSettings, family: Family) -> ForeignTranslator:
+    """Read the translator in a folder with the settings `theirs`.
 
     Raises `MissingInputError` or `DataError` naming the first weight, setting or entry that does not fit.
     """
     checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, family.heads, family.constants)
-    model = translator_config(family.settings(theirs, checkpoint.weights), theirs.path)
-    if max(model.encoder_layers, model.decoder_layers) > len(checkpoint.weights):
-        raise DataError("{settings}: describes more layers than {name} has weights for").fill(
-            theirs.path, checkpoint.path.name
-        )
+    model = checked_settings(ModelConfig, family.settings(theirs, checkpoint.weights), theirs.path)
     rows = table(family.keys(model, theirs), our_shapes(model, Factory.encoder_decoder, theirs.path), model)
     # by names, shapes and types first: numbers are read only where the whole file fits
     our_weights(rows, _each_once(checkpoint, rows), model, theirs.path, checkpoint.path)
     orders, cutters = _vocabularies(folder, theirs, model)
     sizes = sized(model, orders)
     forced = theirs.values.get("forced_bos_token_id")
-    if target is not None:
-        forced = _entry(read_tokenizer(folder / "tokenizer.json")[0], target, folder / "tokenizer.json")
     if isinstance(forced, int):
         sizes = sizes.model_copy(update={"target_prefix": orders[-1].rows.index(forced, len(SPECIAL_TOKENS))})
     generation = read_generation(folder, theirs)
@@ -223,13 +217,6 @@ def _entries(content: Mapping[str, Any]) -> dict[str, int]:
     vocabulary = content["model"]["vocab"]
     listed = vocabulary if isinstance(vocabulary, dict) else {entry[0]: at for at, entry in enumerate(vocabulary)}
     return {**listed, **{entry["content"]: entry["id"] for entry in content.get("added_tokens", [])}}
-
-
-def _entry(content: Mapping[str, Any], name: str, path: Path) -> int:
-    entries = _entries(content)
-    if name not in entries:
-        raise DataError("{path}: has no entry {name}", path, name)
-    return entries[name]
 
 
 def reordered_tokenizer(content: Mapping[str, Any], order: VocabularyOrder) -> Tokenizer:

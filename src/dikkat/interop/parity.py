@@ -3,7 +3,7 @@
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -45,14 +45,19 @@ class Parity:
     """Zero where only weights were compared, bit by bit."""
     largest_difference: float
     """Of a logit."""
+    largest_attention: float | None = None
+    """Of a weight of cross-attention, where it was compared."""
 
     def __str__(self) -> str:
         if not self.sentences:
             return self.program
         difference = shown_difference(self.largest_difference)
-        return msg(
+        parity = msg(
             "{sentences} sentences by {program}: the same text by greedy search, logits within {difference}"
         ).fill(self.sentences, self.program, difference)
+        if self.largest_attention is None:
+            return parity
+        return msg("{parity}, cross-attention within {difference}", parity, shown_difference(self.largest_attention))
 
 
 def shown_difference(largest: float) -> str:
@@ -181,23 +186,7 @@ class FolderProgram(Protocol):
         """Return logits (T + 1, V) and cross-attention (L, H, T + 1, S) for a source and a target without marks."""
 
 
-@dataclass(frozen=True, slots=True)
-class FolderParity:
-    """Hold how an exported folder was compared with its run."""
-
-    parity: Parity
-    largest_attention: float
-    """Largest difference of a weight of cross-attention."""
-
-    def __str__(self) -> str:
-        return msg("{parity}, cross-attention within {difference}").fill(
-            self.parity, shown_difference(self.largest_attention)
-        )
-
-
-def check_folder(
-    translator: TrainedTranslator, folder: Path, program: FolderProgram, count: int = SENTENCES
-) -> FolderParity:
+def check_folder(translator: TrainedTranslator, folder: Path, program: FolderProgram, count: int = SENTENCES) -> Parity:
     """Translate `count` sentences by the `program` that reads `folder`.
 
     Raises `DataError` where a text or a logit is another one, as `check_parity` says, where the tokenizer cuts
@@ -226,7 +215,8 @@ def check_folder(
         expected = _maps(exact, source, target)
         differences.append([float((one - expected).abs().max()) for one in (_maps(translator, source, target), maps)])
     what = msg("cross-attention that differs")
-    return FolderParity(parity, largest_difference(translator.run, program.program, what, differences, MAX_ATTENTION))
+    largest = largest_difference(translator.run, program.program, what, differences, MAX_ATTENTION)
+    return replace(parity, largest_attention=largest)
 
 
 def _maps(translator: TrainedTranslator, source: Sequence[int], target: Sequence[int]) -> Tensor:

@@ -163,25 +163,26 @@ def _labels(trained: TrainedClassifier, logits: Tensor) -> str:
 
 
 def export_checked(
-    run: Path, out: Path, toolkit: str, writers: Mapping[str, Callable[[Any, Path, str], Any]], count: int = SENTENCES
+    run: Path, out: Path, toolkit: str, writers: Sequence[Callable[[Any, Path, str], Any]], count: int = SENTENCES
 ) -> str:
     """Write the folder `out`, new or empty, and return how it was compared with the run, by `count` texts.
 
-    A writer for each kind of model is given the trained one, the folder to write to and its name in the end, and
-    returns the program that reads it. Raises as the writer and the comparison do; nothing is then written.
+    The writers for translators, classifiers and language models are given the trained one, the folder to write to and
+    its name in the end, and return the program that reads it. Raises as the writer and the comparison do; nothing is
+    then written.
     """
-    ways: dict[str, tuple[Any, Callable[..., object]]] = {
-        "translator": (TrainedTranslator, check_folder),
-        "classifier": (TrainedClassifier, check_classifier),
-        "lm": (TrainedLanguageModel, check_language_model),
+    ways: dict[str, tuple[Any, Callable[..., object], Callable[..., Any]]] = {
+        "translator": (TrainedTranslator, check_folder, writers[0]),
+        "classifier": (TrainedClassifier, check_classifier, writers[1]),
+        "lm": (TrainedLanguageModel, check_language_model, writers[2]),
     }
     with whole_folder(out) as draft:
         kind = exported_kind(run)
         if kind not in ways:
             raise UsageError("{run}: --to {to} writes translators, classifiers and language models", run, toolkit)
-        trained_kind, check = ways[kind]
+        trained_kind, check, write = ways[kind]
         trained = trained_kind.open(run)
-        program = writers[kind](trained, draft, out.resolve().name)
+        program = write(trained, draft, out.resolve().name)
         return str(check(trained, draft, program, count))
 
 

@@ -8,8 +8,7 @@ import torch
 from torch import nn
 
 from dikkat.config import RunConfig, build_config
-from dikkat.data.lessons import phrasebook
-from dikkat.models.factory import check_dimensions
+from dikkat.data.lessons import installed_phrasebook
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.run.weights import read_weights
@@ -24,7 +23,6 @@ def config_of(settings: Mapping[str, Any], run: Path) -> RunConfig:
     config = build_config(
         {name: settings[name] for name in RunConfig.model_fields if name in settings}, where=str(run / "config.json")
     )
-    check_dimensions(config.model)
     if config.model.beyond_common or config.classifier.transform is not None:
         name = config.model.beyond_common or "classifier.transform"
         raise UsageError("{run}: {name} is a setting of imported models, which this format does not support", run, name)
@@ -68,5 +66,5 @@ def sample_texts(run: Path, count: int, longest: int, fitting: Fitting) -> list[
         lines = []
     usual = fitting(list(dict.fromkeys(line.strip() for line in lines if 0 < len(line.strip()) <= longest)))
     spread = usual[:: max(1, len(usual) // count)][:count]
-    invented = fitting([phrase.source for phrase in phrasebook("en-fr", count)])
+    invented = fitting([phrase.source for phrase in installed_phrasebook().phrasebook("en-fr", count)])
     return [*spread, *invented[: count - len(spread)]]

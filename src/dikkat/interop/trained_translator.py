@@ -10,16 +10,16 @@ import torch
 from torch import Tensor
 
 from dikkat.config import ModelConfig
-from dikkat.interop.foreign_translator import Languages, checked_settings, language_code
-from dikkat.interop.trained_network import sample_texts, trained_network
+from dikkat.interop.foreign_translator import Languages, language_code
+from dikkat.interop.trained_network import config_of, sample_texts, trained_network
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.models.factory import Factory, check_dimensions
+from dikkat.models.factory import Factory
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
 from dikkat_runtime.engine.settings import NATIVE, model_settings
 from dikkat_runtime.engine.shortlist import NAMED, SHORTLIST, Shortlist, read_shortlist
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.config import read_config
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS, source_ids
@@ -58,17 +58,10 @@ class TrainedTranslator:
         missing or damaged.
         """
         settings = read_config(run, "translator")
-        where = run / "config.json"
-        model: ModelConfig = checked_settings(ModelConfig, section(settings, "model", run), where)
-        check_dimensions(model)
-        if model.beyond_common:
-            raise UsageError("{run}: {name} is a setting of imported models, which this format does not support").fill(
-                run, model.beyond_common
-            )
+        config = config_of(settings, run)
+        model, vocabularies = config.model, config.data.vocabularies
         network = trained_network(run, Factory(model).encoder_decoder)
-        data = section(settings, "data", run)
-        vocabularies = str(data.get("vocabularies", "joint"))
-        source, target = (str(data.get(f"{side}_language", "")) for side in ("source", "target"))
+        source, target = config.data.source_language, config.data.target_language
         files = [(checked(run, TOKENIZER), source, model.vocab_size, "vocab_size")]
         if model.target_vocab_size is not None:
             files.append((checked(run, TARGET_TOKENIZER), target, model.target_vocab_size, "target_vocab_size"))
@@ -79,7 +72,7 @@ class TrainedTranslator:
             Tokenizer.checked(path, *content, size, language, setting)
             for (path, language, size, setting), content in zip(files, contents, strict=True)
         )
-        defaults = SearchDefaults.of_run(settings, str(where))
+        defaults = SearchDefaults.of_run(settings, str(run / "config.json"))
         return cls(
             run,
             model,

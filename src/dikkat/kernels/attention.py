@@ -90,7 +90,9 @@ def attention_forward(inputs: AttentionInputs, *, keep_weights: bool) -> tuple[T
     """
     batch, heads, queries, _ = inputs.query.shape
     output = inputs.value.new_empty(batch, queries, heads, inputs.value.shape[-1])
-    weights = _new_weights(batch, heads, queries, inputs.key.shape[2]) if keep_weights else None
+    # each row begins at a multiple of `LANES` entries
+    keys = inputs.key.shape[2]
+    weights = torch.empty(batch, heads, queries, -(-keys // LANES) * LANES)[..., :keys] if keep_weights else None
     job, _keepalive = _job(inputs, weights)
     code = native_library().attention_forward(ctypes.byref(job), address(output))
     check_status(code, "a position", job.rotation.positions)
@@ -106,10 +108,7 @@ def attention_backward(
     that the forward pass did not keep are computed again, the same to the bit.
     """
     query, key, value, gradient = *inputs[:3], dense_rows(gradient)
-    if query.shape[2] == key.shape[2]:
-        gradients = adjacent(query, key, value)
-    else:
-        gradients = [*adjacent(query), *adjacent(key, value)]
+    gradients = _gradient_memory(query, key, value)
     if not (query.shape[2] and key.shape[2]):
         # nothing flows where nothing is attended to
         return gradients[0].zero_(), gradients[1].zero_(), gradients[2].zero_()
@@ -154,9 +153,9 @@ def _job(inputs: AttentionInputs, weights: Tensor | None) -> tuple[_Attention, t
     return job, (query, key, value, mask, position_ids)
 
 
-def _new_weights(batch: int, heads: int, queries: int, keys: int) -> Tensor:
-    """Return memory (B, H, T, S), each row of which begins at a multiple of `LANES` entries."""
-    return torch.empty(batch, heads, queries, -(-keys // LANES) * LANES)[..., :keys]
+def _gradient_memory(query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+    is_one_sequence = query.shape[2] == key.shape[2]
+    return adjacent(query, key, value) if is_one_sequence else [*adjacent(query), *adjacent(key, value)]
 
 
 KEPT_WEIGHTS = 1 << 22
@@ -313,8 +312,7 @@ class _GpuAttention(torch.autograd.Function):
         from dikkat.kernels.gpu.attention import attention_backward
 
         query, key, value, allowed = ctx.saved_tensors
-        is_one_sequence = query.shape[2] == key.shape[2]
-        outputs = adjacent(query, key, value) if is_one_sequence else [*adjacent(query), *adjacent(key, value)]
+        outputs = _gradient_memory(query, key, value)
         attention_backward(gradient, query, key, value, allowed, ctx.beta, outputs)
         return *outputs, None, None
 

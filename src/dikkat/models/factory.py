@@ -28,20 +28,6 @@ from dikkat_runtime.special_tokens import BOS_ID
 
 Block = TypeVar("Block", bound=nn.Module)
 
-MAX_VALUE = {
-    "vocab_size": 1 << 22,
-    "target_vocab_size": 1 << 22,
-    "model_dim": 1 << 15,
-    "num_heads": 1 << 10,
-    "head_dim": 1 << 13,
-    "num_kv_heads": 1 << 10,
-    "feed_forward_dim": 1 << 17,
-    "encoder_layers": 1 << 10,
-    "decoder_layers": 1 << 10,
-    "max_positions": 1 << 24,
-}
-"""Largest sizes of a model, each far beyond what was ever trained: anything larger is a typing error or an attack."""
-
 
 class Factory:
     """Build the parts of the model that a `ModelConfig` describes."""
@@ -227,18 +213,14 @@ class Factory:
         return self.config.model_dim, self.config.num_heads, self.config.feed_forward_dim
 
 
-def check_dimensions(config: ModelConfig, most_layers: int | None = None) -> None:
-    """Refuse a model that no machine could hold. Raises `UsageError` naming the setting and its limit."""
-    for name, most in MAX_VALUE.items():
-        size = getattr(config, name)
-        if size is not None and size > most:
-            raise UsageError("model.{name} must be at most {limit:,}, not {size:,}", name, most, size)
+def check_layers(config: ModelConfig, most: int) -> None:
+    """Refuse a model of more layers than `most` parameters can be of. Raises `UsageError` naming the setting."""
     for name in ("encoder_layers", "decoder_layers"):
         layers = getattr(config, name)
         # a model has one of the two stacks or both; the other setting is then as good as not there
-        if most_layers is not None and layers > max(most_layers, ModelConfig.model_fields[name].default):
+        if layers > max(most, ModelConfig.model_fields[name].default):
             raise UsageError(
-                "model.{name} is {layers:,}, but there are only {parameters:,} parameters", name, layers, most_layers
+                "model.{name} is {layers:,}, but there are only {parameters:,} parameters", name, layers, most
             )
 
 
@@ -260,14 +242,12 @@ def most_parameters(config: ModelConfig) -> int:
 
 def build_model(config: ModelConfig, seed: int) -> EncoderDecoder:
     """Build the encoder-decoder of `config` with initial weights drawn from `seed`."""
-    check_dimensions(config)
     torch.manual_seed(seed)
     return Factory(config).encoder_decoder()
 
 
 def build_language_model(config: ModelConfig, objective: Objective, seed: int) -> LanguageModel:
     """Build the language model of `config` with initial weights drawn from `seed`."""
-    check_dimensions(config)
     torch.manual_seed(seed)
     return Factory(config).language_model(objective)
 
@@ -276,7 +256,6 @@ def build_classifier(
     config: ModelConfig, head_config: ClassifierConfig, num_classes: int, seed: int
 ) -> EncoderClassifier:
     """Build the classifier of `config` and `head_config` with initial weights drawn from `seed`."""
-    check_dimensions(config)
     torch.manual_seed(seed)
     return Factory(config).classifier(head_config, num_classes)
 

@@ -242,7 +242,8 @@ class MultiHeadAttention(nn.Module):
         return self.comparison.weights(query, key, mask)
 
     def _attend(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, rotation: Rotation | None = None) -> Tensor:
-        near = self._near(q, k)
+        # where attention to what the window reaches alone is the faster way
+        near = self.window if self.window is not None and self._may_cut and self.window.saves(q, k) else None
         if self._observers or near is not None:
             (q, k), rotation = apply_rotary(rotation, q, k), None
         if self.num_kv_heads != self.num_heads:
@@ -267,10 +268,6 @@ class MultiHeadAttention(nn.Module):
             output = self.comparison(q, k, v, mask, dropout, rotation)
         # (B, H, T, K) -> (B, T, H, K) -> (B, T, H * K)
         return self.out_projection(output.transpose(1, 2).flatten(2))
-
-    def _near(self, q: Tensor, k: Tensor) -> Window | None:
-        """Return the window where attention to what it reaches alone is the faster way."""
-        return self.window if self.window is not None and self._may_cut and self.window.saves(q, k) else None
 
     def project_self(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project to query, key and value by heads, before rotation."""

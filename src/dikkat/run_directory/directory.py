@@ -152,44 +152,27 @@ def append_metrics(path: Path, row: Mapping[str, Any]) -> None:
     append_line(path, with_seal(_to_line(row), hashlib.sha256(before)))
 
 
-def write_metrics(path: Path, rows: Iterable[Mapping[str, Any]]) -> None:
-    """Replace all rows. Raises `DiskError` or `CannotCreateError`."""
-    content, digest = b"", hashlib.sha256()
-    for row in rows:
-        line = with_seal(_to_line(row), digest) + b"\n"
-        digest.update(line)
-        content += line
-    write_atomically(path, content)
-
-
 def truncate_metrics(path: Path, after_step: int) -> None:
     """Drop the rows later than `after_step`, which a resumed run will write again. Raises as `read_metrics`."""
     rows = read_metrics(path)
     kept = [row for row in rows if row["step"] <= after_step]
     if len(kept) < len(rows):
-        write_metrics(path, kept)
+        write_atomically(path, b"".join(line + b"\n" for line in lines_of(path)[: len(kept)]))
 
 
 def restore_metrics(path: Path, checkpoint: Checkpoint | None) -> list[str]:
     """Bring the rows to where `checkpoint` was saved, or to none, and return notes for the user.
 
-    A checkpoint has a copy of the rows, so that none is lost; one of an older dikkat has none, and its rows are read.
-    Raises as `read_metrics`.
+    A checkpoint that was saved after a row has a copy of the rows, so that none is lost.
     """
-    if checkpoint is None:
-        # the first validation writes its row before its checkpoint
-        if check_file(path) is not None:
-            write_metrics(path, [])
-        return []
-    copy = checkpoint.copy_of(path.name)
-    if copy is None:
-        write_metrics(path, [row for row in read_metrics(path) if row["step"] <= checkpoint.step])
-    elif (content := b"".join(line + b"\n" for line in lines_of(path))) != copy:
-        # what was written after the checkpoint will be written again
+    copy = (checkpoint.copy_of(path.name) if checkpoint else None) or b""
+    content = b"".join(line + b"\n" for line in lines_of(path))
+    # what was written after the checkpoint will be written again
+    if content != copy:
         write_atomically(path, copy)
-        if not content.startswith(copy):
-            return [msg("{path} was damaged; its rows are restored from {name}", path, checkpoint.path.name)]
-    return []
+    if checkpoint is None or content.startswith(copy):
+        return []
+    return [msg("{path} was damaged; its rows are restored from {name}", path, checkpoint.path.name)]
 
 
 def _to_line(row: Mapping[str, Any]) -> bytes:
@@ -331,14 +314,14 @@ class RunDirectory(RunPaths):
     def resume_from(self, checkpoint: Checkpoint | None) -> list[str]:
         """Check all that is trained on, and bring metrics.jsonl to where `checkpoint` (None: the beginning) was saved.
 
-        Returns what a user should know. Raises as `checked`, and `DataError` for damaged rows without a copy.
+        Returns what a user should know. Raises as `checked`.
         """
         for name in listed(self.path):
             checked(self.path, name)
-        notes = []
+        notes = restore_metrics(self.metrics, checkpoint)
         if read_manifest(self.path) is None:
-            notes.append(msg("{path} has no {manifest} (an older run): its data is not checked", self.path, MANIFEST))
-        return notes + restore_metrics(self.metrics, checkpoint)
+            return [msg("{path} has no {manifest}: its data is not checked", self.path, MANIFEST), *notes]
+        return notes
 
     def write_text(self, name: str, text: str) -> None:
         """Replace the text file `name` (UTF-8). Raises `DiskError` or `CannotCreateError`."""

@@ -19,8 +19,8 @@ from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat.torch_engine.ranking import top
 from dikkat.torch_engine.stepper import CachedModel, pad_sources
 from dikkat.torch_engine.strategies import batch_decoder
-from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
-from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.constraints import length_caps, rows_of_beam
+from dikkat_runtime.engine.contract import PLAIN_SEARCH, EngineInfo, SearchRequest
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, not_finite, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
@@ -233,16 +233,10 @@ class TorchEngine:
         return Memory(require_finite(states, self._where), tuple(mask.sum(dim=1).tolist()))
 
     def search(
-        self,
-        memory: Memory,
-        options: DecodingOptions,
-        *,
-        numbers: Sequence[int] | None = None,
-        threads: int | None = None,
-        constraints: Sequence[Constraint | None] | None = None,
-        neighbours: Sequence[Neighbours | None] = (),
+        self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first; see `Engine`."""
+        constraints, neighbours = asked.constraints, asked.neighbours
         has_neighbours = any(own is not None for own in neighbours) and not isinstance(options, SamplingOptions)
         if constraints is not None or has_neighbours:
             beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
@@ -252,7 +246,7 @@ class TorchEngine:
             caps = caps if steps.limit is None else [min(cap, steps.limit) for cap in caps]
             return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
         states, mask = self._on_device(memory)
-        numbers = range(len(memory.lengths)) if numbers is None else numbers
+        numbers = range(len(memory.lengths)) if asked.numbers is None else asked.numbers
         # what decoding reads of the ids is their shape
         return batch_decoder(_EncodedModel(self.model, states, self._where), options)(mask.long(), mask, numbers)
 

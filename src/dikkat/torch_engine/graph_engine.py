@@ -19,9 +19,8 @@ from dikkat.nn.positions import BeyondPositionsError, LearnedPositions
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat.torch_engine.static_search import BeamSearch, GreedySearch, StaticDecoder, StaticSearch
 from dikkat.torch_engine.stepper import Outcome, gather_hypotheses, pad_sources
-from dikkat_runtime.engine.constraints import Constraint
+from dikkat_runtime.engine.contract import PLAIN_SEARCH, SearchRequest
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory
-from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
@@ -106,30 +105,21 @@ class GraphEngine(TorchEngine):
         return DeviceMemory(states, tuple(len(source) + add_eos for source in sources))
 
     def search(
-        self,
-        memory: Memory,
-        options: DecodingOptions,
-        *,
-        numbers: Sequence[int] | None = None,
-        threads: int | None = None,
-        constraints: Sequence[Constraint | None] | None = None,
-        neighbours: Sequence[Neighbours | None] = (),
+        self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
         """The hypotheses of each source, best first; see `Engine`."""
         states, mask = self._on_device(memory)
         results: list[list[Hypothesis]] = []
-        has_neighbours = any(own is not None for own in neighbours)
+        has_neighbours = any(own is not None for own in asked.neighbours)
         is_plain = not isinstance(options, SamplingOptions) and not options.limits_repetition
-        if not is_plain or constraints is not None or has_neighbours:
+        if not is_plain or asked.constraints is not None or has_neighbours:
             # as the `TorchEngine` does, a few sentences at a time: it has several copies of their logits
-            numbers = range(len(memory.lengths)) if numbers is None else numbers
+            numbers = range(len(memory.lengths)) if asked.numbers is None else asked.numbers
             for first in range(0, len(memory.lengths), MAX_STEP_BY_STEP):
                 part = slice(first, first + MAX_STEP_BY_STEP)
-                own = None if constraints is None else constraints[part]
-                few = DeviceMemory(states[part], memory.lengths[part])
-                results += super().search(
-                    few, options, numbers=numbers[part], constraints=own, neighbours=neighbours[part]
-                )
+                constraints = None if asked.constraints is None else asked.constraints[part]
+                own = SearchRequest(numbers[part], constraints, asked.neighbours[part])
+                results += super().search(DeviceMemory(states[part], memory.lengths[part]), options, own)
             return results
         with self._lock, torch.inference_mode(), sdpa_kernel(FOR_ANY_LENGTH), self._streaming():
             # sources that are padded to one length share a capture; a batch is as large as its buffers may be

@@ -205,6 +205,9 @@ _NEVER = float("-inf")
 class StaticSearch(ABC):
     """Base of the ways to search: the state of B sentences of a decoder, of `rows` hypotheses each."""
 
+    _by_sentence: tuple[str, ...] = ("tokens", "over", "sound", "over_at", "caps", "log_probability")
+    _by_step: tuple[str, ...] = ("written",)
+
     def __init__(self, decoder: StaticDecoder) -> None:
         self.decoder = decoder
         device, (sentences, rows) = decoder.position.device, decoder.shape
@@ -247,9 +250,9 @@ class StaticSearch(ABC):
         numbers = (sentences[:, None] * rows + torch.arange(rows, device=sentences.device)).flatten()
         self.decoder.copy_sentences(other.decoder, sentences, numbers, fed)
         self.penalties.copy_(other.penalties)
-        for name in self._by_sentence():
+        for name in self._by_sentence:
             torch.index_select(getattr(other, name), 0, sentences, out=getattr(self, name))
-        for name in self._by_step():
+        for name in self._by_step:
             source, target = getattr(other, name)[:fed], getattr(self, name)[:fed]
             torch.index_select(source, 1, sentences, out=target)
 
@@ -264,12 +267,6 @@ class StaticSearch(ABC):
     @abstractmethod
     def _keep(self, over_now: Bool[Tensor, "B"]) -> None:
         """Keep what later steps would change of sentences that end now."""
-
-    def _by_sentence(self) -> tuple[str, ...]:
-        return "tokens", "over", "sound", "over_at", "caps", "log_probability"
-
-    def _by_step(self) -> tuple[str, ...]:
-        return ("written",)
 
 
 class GreedySearch(StaticSearch):
@@ -312,6 +309,10 @@ class GreedySearch(StaticSearch):
 
 class BeamSearch(StaticSearch):
     """Beam search; see `dikkat.torch_engine.beam_search`."""
+
+    _stores = ("final", "ended_scores", "ended", "ended_lengths", "ended_slots")
+    _by_sentence = (*StaticSearch._by_sentence, "parents", *_stores)
+    _by_step = ("written", "written_parents")
 
     def __init__(self, decoder: StaticDecoder, options: BeamOptions) -> None:
         super().__init__(decoder)
@@ -377,23 +378,13 @@ class BeamSearch(StaticSearch):
         # what no hypothesis continues enters no store
         self.log_probability.masked_fill_((over_now | self.over)[:, None], _NEVER)
 
-    def _by_sentence(self) -> tuple[str, ...]:
-        stores = "final", "ended_scores", "ended", "ended_lengths", "ended_slots"
-        return (*super()._by_sentence(), "parents", *stores)
-
-    def _by_step(self) -> tuple[str, ...]:
-        return "written", "written_parents"
-
     def outcome(self, sentences: Int[Tensor, "N"], fed: int) -> Outcome:
         """Return the hypotheses of these sentences after `fed` steps, on the processor; all of them are over."""
         written, parents = (
             steps[:fed].index_select(1, sentences).cpu().long() for steps in (self.written, self.written_parents)
         )
         over_at = self.over_at[sentences].cpu()
-        final, scores, ended, lengths, slots = (
-            getattr(self, name)[sentences].cpu()
-            for name in ("final", "ended_scores", "ended", "ended_lengths", "ended_slots")
-        )
+        final, scores, ended, lengths, slots = (getattr(self, name)[sentences].cpu() for name in self._stores)
         own_slots = torch.arange(slots.shape[1]).expand_as(slots)
         live = Live(_paths(written, parents, own_slots, over_at[:, None].expand_as(slots)), final)
         finished = Finished(_paths(written, parents, slots, lengths - 1), lengths, ended, scores)

@@ -105,8 +105,12 @@ def _read(outcome: Outcome) -> list[list[Hypothesis]]:
     ]
 
 
-class RowCache(Protocol):
-    """Hold what a model has read of each row."""
+@runtime_checkable
+class DecoderCache(Protocol):
+    """Hold keys and values of what was decoded so far (self-attention) and of the source (cross-attention).
+
+    What it reorders never crosses sentences.
+    """
 
     @property
     def length(self) -> int:
@@ -114,14 +118,6 @@ class RowCache(Protocol):
 
     def reorder(self, index: Int[Tensor, "R2"]) -> None:
         """Let row `r` continue row `index[r]`; a shorter index drops rows."""
-
-
-@runtime_checkable
-class DecoderCache(RowCache, Protocol):
-    """Hold keys and values of what was decoded so far (self-attention) and of the source (cross-attention).
-
-    What it reorders never crosses sentences.
-    """
 
     def drop(self, keep: Int[Tensor, "N"]) -> None:
         """Keep only the sentences numbered in `keep` (rising), with all their rows."""

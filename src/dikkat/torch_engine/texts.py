@@ -1,7 +1,7 @@
 """The contract of an engine over the modules of classifiers, language models and sentence encoders, as they are."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,11 +12,10 @@ from dikkat.config import ClassifierConfig, ModelConfig
 from dikkat.models.classifier import EncoderClassifier, SentenceEncoder
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
-from dikkat.nn.cache import StackCache
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.pooling import MeanPooling
 from dikkat.torch_engine.engine import TorchEngine, in_range
-from dikkat.torch_engine.stepper import RowCache, completing_ngrams, penalized
+from dikkat.torch_engine.stepper import completing_ngrams, penalized
 from dikkat.torch_engine.strategies import candidates, draw
 from dikkat_runtime.engine.choose import COMPUTED, why_not_native
 from dikkat_runtime.engine.contract import ClassifyingEngine, Engine, EngineInfo, Rows, WritingEngine
@@ -186,23 +185,7 @@ class TorchLanguageModel(TorchTexts):
     ) -> "Generation":
         """Begin to write on from prompts (R, P); see `WritingEngine`."""
         tokens = torch.from_numpy(prompts).to(self._device)
-        model = _FiniteModel(self._model, self.where)
-        return Generation(model, tokens, context, options, forbidden=forbidden, numbers=numbers)
-
-
-class _FiniteModel:
-    """A language model whose logits are checked."""
-
-    def __init__(self, model: LanguageModel, where: str) -> None:
-        self._model, self._where = model, where
-
-    def start_cache(self) -> StackCache:
-        """Return the cache of the model."""
-        return self._model.start_cache()
-
-    def read(self, tokens: Int[Tensor, "R T"], cache: StackCache) -> Float[Tensor, "R V"]:
-        """Return the logits of the next token. Raises `DataError` where they are not finite."""
-        return in_range(self._model.read(tokens, cache), self._where)
+        return Generation(self._model, tokens, context, options, forbidden=forbidden, numbers=numbers, where=self.where)
 
 
 class TorchEncoder(TorchTexts):
@@ -213,19 +196,6 @@ class TorchEncoder(TorchTexts):
 
 
 # Generate text: rows of tokens grow side by side, one token a step, in constant memory.
-
-
-CacheT = TypeVar("CacheT", bound=RowCache)
-
-
-class WritingModel(Protocol[CacheT]):
-    """Read any number of tokens at a time, with a cache of its own kind."""
-
-    def start_cache(self) -> CacheT:
-        """Return a cache of rows that have read nothing."""
-
-    def read(self, tokens: Int[Tensor, "R T"], cache: CacheT) -> Float[Tensor, "R V"]:
-        """Return the logits of the next token after `tokens`, which follow what `cache` holds."""
 
 
 class Generation:
@@ -240,30 +210,32 @@ class Generation:
 
     def __init__(
         self,
-        model: WritingModel[Any],
+        model: LanguageModel,
         prompts: Int[Tensor, "R P"],
         context: int,
         options: GenerationOptions,
         *,
         forbidden: Sequence[int] = (),
         numbers: Sequence[int] | None = None,
+        where: str = WEIGHTS,
     ) -> None:
+        """`where` names the weights in messages."""
         if not 1 <= prompts.shape[1] <= context:
             raise ValueError(f"a prompt must have 1 to {context} tokens, but has {prompts.shape[1]}")
         self._model, self._context, self._options = model, context, options
         self._forbidden = torch.tensor(list(forbidden), dtype=torch.int64, device=prompts.device)
         self._in_sight = self._unread = prompts
-        self._cache: RowCache = model.start_cache()
+        self._cache, self._where = model.start_cache(), where
         numbers = [0] * len(prompts) if numbers is None else numbers
         self._streams = [np.random.default_rng((options.seed, number)) for number in numbers]
 
     def step(self) -> list[int]:
-        """Generate one more token for every row."""
+        """Generate one more token for every row. Raises `DataError` for logits that are not finite."""
         with torch.inference_mode():
             if self._cache.length + self._unread.shape[1] > self._context:
                 self._unread = self._in_sight = self._in_sight[:, -(self._context // 2) :]
                 self._cache = self._model.start_cache()
-            logits = self._model.read(self._unread, self._cache).float()
+            logits = in_range(self._model.read(self._unread, self._cache), self._where).float()
             if self._options.repetition_penalty != 1.0:
                 logits = penalized(logits, self._in_sight, self._options.repetition_penalty)
             if size := self._options.no_repeat_ngram:

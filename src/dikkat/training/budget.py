@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from dikkat.training.state import TrainingState
 from dikkat.training.task import Task
@@ -41,35 +41,21 @@ class RunningClock:
         return now - self._left_out
 
 
-class Budget(Protocol):
-    """Tells the progress of a run from 0 to 1, which the learning rate and the validations follow."""
-
-    @property
-    def clock(self) -> Callable[[], float]:
-        """Tells the time in seconds."""
-
-    def progress(self, updates: int) -> float:
-        """Return the share of the run that is done after `updates`."""
-
-    def seconds_left(self, updates: int) -> float | None:
-        """Return the seconds until the end, or None while they cannot be told."""
-
-    def validated(self, seconds: float) -> None:
-        """Tell how long the last validation and save took."""
-
-
 @dataclass
 class UpdateBudget:
     """A run of a fixed number of updates: progress is a pure function of the position, so resuming is exact."""
 
     total: int
     clock: Callable[[], float] = time.monotonic
+    """Tells the time in seconds."""
     _first: tuple[int, float] | None = None
 
     def progress(self, updates: int) -> float:
+        """Return the share of the run that is done after `updates`; learning rate and validations follow it."""
         return min(1.0, updates / self.total)
 
     def seconds_left(self, updates: int) -> float | None:
+        """Return the seconds until the end, or None while they cannot be told."""
         now = self.clock()
         if self._first is None or updates <= self._first[0]:
             self._first = (updates, now)
@@ -78,7 +64,7 @@ class UpdateBudget:
         return (now - start) / (updates - first) * (self.total - updates)
 
     def validated(self, seconds: float) -> None:
-        """Ignore it: the end does not depend on time."""
+        """Hear how long the last validation and save took, which does not move the end of this run."""
 
 
 @dataclass
@@ -107,6 +93,10 @@ class TimeBudget:
     def validated(self, seconds: float) -> None:
         """Keep time for one more validation like the slowest so far."""
         self._reserve = min(max(self._reserve, 1.1 * seconds), 0.3 * self.seconds)
+
+
+Budget = UpdateBudget | TimeBudget
+"""What a run may use: updates or time."""
 
 
 OVERHEAD_SHARE = 0.1

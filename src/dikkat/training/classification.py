@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -47,6 +48,10 @@ class TableScores:
     """(M, C) logits."""
 
 
+_Scored = tuple[dict[str, float], float, dict[str, float], NDArray[Any], NDArray[Any]]
+"""Columns that are told, the score, columns that are only kept, and what was predicted and wanted of each text."""
+
+
 class ClassificationTask:
     """Learns the texts of `corpus`, whose targets are one id each, the class; see `Task`.
 
@@ -70,19 +75,14 @@ class ClassificationTask:
         self.corpus = corpus
         self.labels = tuple(labels)
         self.plan = _plan(corpus, config.training.tokens_per_batch, config.training.seed)
+        self.batches_per_epoch = self.plan.batches_per_epoch
         self._validation, self._texts, self.table = validation, texts, table
         self._tokens_per_batch = config.training.tokens_per_batch
-        self._ranks: Ranks = ONE_PROCESS
         self.limit_validation(1.0)
         self._smoothing = config.training.label_smoothing
         self.settings = config.classifier
         self._balance = config.classifier.balance
         self._weights = class_weights(corpus, len(labels)) if self._balance else None
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Micro-batches in one pass over the texts."""
-        return self.plan.batches_per_epoch
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the smoothed cross-entropy of a batch, and that of the n-gram table where there is one."""
@@ -118,13 +118,15 @@ class ClassificationTask:
         wanted = _classes(self._validation, self._rows).tolist()
         commonest = max(set(wanted), key=wanted.count)
         scores = class_scores(self.labels, wanted, [commonest] * len(wanted))
-        score = 100 * (scores.macro_f1 if self._balance else scores.accuracy)
-        return Baseline(score, 1.0, msg("saying “{labels}” of every text ({score:.2f})", self.labels[commonest], score))
+        return self._saying(commonest, 100 * (scores.macro_f1 if self._balance else scores.accuracy))
+
+    def _saying(self, label: int, score: float) -> Baseline:
+        return Baseline(score, 1.0, msg("saying “{labels}” of every text ({score:.2f})", self.labels[label], score))
 
     @property
     def absent_classes(self) -> tuple[str, ...]:
-        """Classes of which no text is validated on."""
-        counts = np.bincount(_classes(self._validation, self._rows), minlength=len(self.labels))
+        """Classes of which no text is validated on, or labels that none of these has."""
+        counts = _has_label(self._validation, self._rows, len(self.labels)).sum(axis=0)
         return tuple(label for label, number in zip(self.labels, counts, strict=True) if not number)
 
     def limit_validation(self, share: float) -> float:
@@ -134,13 +136,9 @@ class ClassificationTask:
         self._validation_plan = BatchPlan(lengths, np.zeros_like(lengths), self._tokens_per_batch, seed=0)
         return len(self._rows) / len(self._validation)
 
-    def share_validation(self, ranks: Ranks) -> None:
-        """Let each of `ranks` classify some of the held-out texts."""
-        self._ranks = ranks
-
-    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+    def validate(self, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS) -> Validation:
         """Compute loss, accuracy and F1 of held-out texts; see `Task`."""
-        logits = self._validation_logits(should_stop)
+        logits = self._validation_logits(should_stop, ranks)
         if self.table is None or not np.isfinite(logits).all():
             return self._validated(logits, number)
         known = self.table.validation[self._rows].astype(np.float64)
@@ -150,18 +148,25 @@ class ClassificationTask:
 
     def _validated(self, logits: NDArray[np.float64], number: int) -> Validation:
         """Score (N, C) logits of the validation texts."""
-        labels = _classes(self._validation, self._rows)
         loss = float(self._losses(logits).mean())
         if not math.isfinite(loss):
             return Validation.broken(loss)
-        predicted = logits.argmax(axis=1)
+        columns, score, recorded, predicted, wanted = self._scored(logits)
+        index = number * 7 % len(logits)
+        text = self._texts[self._rows[index]][:SHOWN_CHARACTERS]
+        shown = (("text", text), ("model", self._names(predicted[index])), ("human", self._names(wanted[index])))
+        return Validation(loss, columns, score, shown, score > self.baseline().score, recorded)
+
+    def _scored(self, logits: NDArray[np.float64]) -> _Scored:
+        labels, predicted = _classes(self._validation, self._rows), logits.argmax(axis=1)
         scores = class_scores(self.labels, labels.tolist(), predicted.tolist())
         accuracy, macro_f1 = 100 * scores.accuracy, 100 * scores.macro_f1
         columns = {"accuracy": accuracy, "macro_f1": macro_f1, "temperature": fit_temperature(logits, labels)}
-        index = number * 7 % len(labels)
-        shown = self._shown(index, self.labels[predicted[index]], self.labels[labels[index]])
-        score = macro_f1 if self._balance else accuracy
-        return Validation(loss, columns, score, shown, is_meaningful=score > self.baseline().score)
+        return columns, macro_f1 if self._balance else accuracy, {}, predicted, labels
+
+    def _names(self, row: Any) -> str:
+        """Name the label or the labels of a text."""
+        return self.labels[row]
 
     def _weighted_losses(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the losses (N,), each with the weight of its class where classes count the same."""
@@ -177,12 +182,8 @@ class ClassificationTask:
         # a probability of 0 would be an infinite loss
         return np.asarray(-np.log(np.maximum(right, np.finfo(np.float64).tiny)))
 
-    def _shown(self, index: int, predicted: str, wanted: str) -> tuple[tuple[str, str], ...]:
-        text = self._texts[self._rows[index]][:SHOWN_CHARACTERS]
-        return ("text", text), ("model", predicted), ("human", wanted)
-
     @torch.inference_mode()
-    def _validation_logits(self, should_stop: Stop) -> NDArray[np.float64]:
+    def _validation_logits(self, should_stop: Stop, ranks: Ranks) -> NDArray[np.float64]:
         """Compute logits (N, C), in the order of the rows that are validated on."""
         batches = list(self._validation_plan.epoch(0))
 
@@ -191,7 +192,7 @@ class ClassificationTask:
             return scores
 
         logits = np.zeros((len(self._rows), len(self.labels)))
-        for indices, scores in zip(batches, share_out(self._ranks, len(batches), logits_of, should_stop), strict=True):
+        for indices, scores in zip(batches, share_out(ranks, len(batches), logits_of, should_stop), strict=True):
             logits[indices] = scores
         return logits
 
@@ -248,26 +249,14 @@ class MultiLabelTask(ClassificationTask):
         wanted = _has_label(self._validation, self._rows, len(self.labels))
         counts = wanted.sum(axis=0)
         commonest = int(counts.argmax())
-        score = 100 * 2 * counts[commonest] / max(1, len(wanted) + int(counts.sum()))
-        return Baseline(
-            float(score), 1.0, msg("saying “{labels}” of every text ({score:.2f})", self.labels[commonest], score)
-        )
-
-    @property
-    def absent_classes(self) -> tuple[str, ...]:
-        """Labels that no text that is validated on has."""
-        counts = _has_label(self._validation, self._rows, len(self.labels)).sum(axis=0)
-        return tuple(label for label, number in zip(self.labels, counts, strict=True) if not number)
+        return self._saying(commonest, float(100 * 2 * counts[commonest] / max(1, len(wanted) + int(counts.sum()))))
 
     def _losses(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
         wanted = _has_label(self._validation, self._rows, len(self.labels))
         return np.asarray((np.logaddexp(0.0, logits) - logits * wanted).sum(axis=1))
 
-    def _validated(self, logits: NDArray[np.float64], number: int) -> Validation:
+    def _scored(self, logits: NDArray[np.float64]) -> _Scored:
         wanted = _has_label(self._validation, self._rows, len(self.labels))
-        loss = float(self._losses(logits).mean())
-        if not math.isfinite(loss):
-            return Validation.broken(loss)
         temperature = fit_label_temperature(logits, wanted)
         chances = label_probabilities(logits, temperature)
         cuts = self._cuts(chances, wanted)
@@ -279,12 +268,8 @@ class MultiLabelTask(ClassificationTask):
             "subset_accuracy": 100 * scores.subset_accuracy,
             "temperature": temperature,
         }
-        index = number * 7 % len(wanted)
-        shown = self._shown(index, self._names(predicted[index]), self._names(wanted[index]))
-        score = columns["micro_f1"]
         recorded = {f"cut_{label}": cut for label, cut in enumerate(cuts.tolist())}
-        is_meaningful = score > self.baseline().score
-        return Validation(loss, columns, score, shown, is_meaningful, recorded)
+        return columns, columns["micro_f1"], recorded, predicted, wanted
 
     def _cuts(self, chances: NDArray[np.float64], wanted: NDArray[np.bool_]) -> NDArray[np.float64]:
         """Return the cut (C,) of each label, by the validation texts and what the table says of the training texts."""
@@ -294,7 +279,7 @@ class MultiLabelTask(ClassificationTask):
             wanted = np.concatenate((wanted, _has_label(self.corpus, np.arange(len(self.corpus)), len(self.labels))))
         return label_cuts(chances, wanted, self.settings.precision_at)
 
-    def _names(self, row: NDArray[np.bool_]) -> str:
+    def _names(self, row: Any) -> str:
         return ", ".join(label for label, has in zip(self.labels, row, strict=True) if has) or msg("(no label)")
 
 

@@ -53,19 +53,13 @@ class LanguageModelTask:
         show: Show,
     ) -> None:
         self.model = model
-        self.windows = windows
+        self.windows, self.batches_per_epoch = windows, windows.batches_per_epoch
         self.held_out = held_out
         self._config = config
         self._seed, self._smoothing = training.seed, training.label_smoothing
         self._bits_factor = bits_factor
         self._show = show
         self._validation_tokens = MAX_VALIDATION_TOKENS
-        self._ranks: Ranks = ONE_PROCESS
-
-    @property
-    def batches_per_epoch(self) -> int:
-        """Micro-batches in one pass over the windows."""
-        return self.windows.batches_per_epoch
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the smoothed cross-entropy of the predicted tokens of a batch."""
@@ -91,11 +85,7 @@ class LanguageModelTask:
         self._validation_tokens = min(most, max(MIN_VALIDATION_TOKENS, round(share * most)))
         return self._validation_tokens / most
 
-    def share_validation(self, ranks: Ranks) -> None:
-        """Let each of `ranks` compute the loss of some of the held-out text."""
-        self._ranks = ranks
-
-    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+    def validate(self, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS) -> Validation:
         """Compute loss, perplexity and bits a byte of held-out text; see `Task`."""
         batches = list(self.held_out.in_order(self._validation_tokens))
 
@@ -104,11 +94,8 @@ class LanguageModelTask:
             part = batch_loss(self.model, self._example(batches[index], (0, index)), smoothing=0.0)
             return float(part.likelihood), part.predictions
 
-        total, tokens = 0.0, 0
         with torch.inference_mode():
-            for likelihood, predictions in share_out(self._ranks, len(batches), loss_of, should_stop):
-                total += likelihood
-                tokens += predictions
+            total, tokens = map(sum, zip(*share_out(ranks, len(batches), loss_of, should_stop), strict=True))
         loss = total / tokens
         if not math.isfinite(loss):
             return Validation.broken(loss)

@@ -35,7 +35,6 @@ class Trainer:
     ) -> None:
         self.task, self.model, self.ranks = task, task.model, ranks
         self.run, self.config, self.budget, self.precision = run, config, budget, precision
-        task.share_validation(ranks)
         set_products(self.model, precision.products)
         self.parameters = trained_parameters(self.model, config, precision.dtype)
         self.optimizer = Optimizer(self.parameters, config, ranks)

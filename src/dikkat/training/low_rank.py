@@ -25,6 +25,7 @@ class LowRankParameters(FlatParameters):
 
     def __init__(self, model: nn.Module, rank: int, seed: int, dtype: torch.dtype = torch.float32) -> None:
         self.model, self._whole = model, FlatParameters(model, dtype)
+        self.size = self._whole.size
         working, master = self._whole.working, self._whole.master
         self._base = master.clone() if working is master else master
         self._factored = [span for span in self._whole.spans if span.rows and ".blocks." in span.name]
@@ -44,11 +45,6 @@ class LowRankParameters(FlatParameters):
             start = self.spans[-1].end
         self.master = self.working = torch.cat(parts)
         self.gradient = torch.zeros_like(self.master)
-
-    @property
-    def size(self) -> int:
-        """Return the number of entries of all parameters of the model."""
-        return self._whole.size
 
     @contextmanager
     def collect_gradients(self) -> Iterator[None]:

@@ -56,6 +56,8 @@ class FlatParameters:
         self.master = torch.cat([parameter.detach().float().reshape(-1) for _, parameter in named])
         self.working = self.master if dtype == torch.float32 else self.master.to(dtype)
         self.gradient = torch.zeros(start, dtype=dtype, device=device)
+        self.size = start
+        """Entries of all parameters of the model."""
         self._parameters = [parameter for _, parameter in named]
         self._buffers = [
             attach_buffer(parameter, span.of(self.gradient))
@@ -118,11 +120,6 @@ class FlatParameters:
             torch._foreach_copy_(targets, sources)
         for row in zero_rows:
             row.zero_()
-
-    @property
-    def size(self) -> int:
-        """Return the number of entries of all parameters of the model."""
-        return self.master.numel()
 
     def whole(self, vector: Tensor) -> dict[str, Tensor]:
         """Return all parameters of the model by name, of which a vector of this layout holds what is trained."""

@@ -1,16 +1,14 @@
 """Back to a good state: from a checkpoint, or, after a divergence, to the last one at half the learning rate."""
 
-import json
 from collections.abc import Callable
 from dataclasses import asdict
 
-import safetensors
 import torch
 from torch import Tensor
 
 from dikkat.config import TrainingConfig
 from dikkat.run_directory import Checkpoint, RunDirectory
-from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.run_directory.tensor_files import read_metadata, read_tensors
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks, by_first
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
@@ -53,24 +51,18 @@ def _is_small(run: RunDirectory, most_bytes: int) -> bool:
 
 
 def _are_sound(run: RunDirectory, state: TrainingState) -> bool:
-    if state.best_sha256 and checksum(run.weights) == state.best_sha256:
+    if checksum(run.weights) == state.best_sha256:
         return True
     try:
         run.load_weights()
-        step = _step_of(run)
+        step = int(read_metadata(run.weights).get("step", 0))
     except (DataError, MissingInputError):
         return False
-    if state.best_sha256 and step <= state.updates:
+    if step <= state.updates:
         return False
     # killed after a better validation wrote its weights and before its checkpoint: the run comes there again
     state.best_sha256 = checksum(run.weights)
     return True
-
-
-def _step_of(run: RunDirectory) -> int:
-    with safetensors.safe_open(run.weights, "pt") as file:
-        notes = json.loads((file.metadata() or {}).get("dikkat", "{}"))
-    return int(notes.get("metadata", {}).get("step", 0))
 
 
 def _held(
@@ -109,7 +101,7 @@ class Recovery:
     ) -> None:
         self.run, self.config, self.ranks = run, config, ranks
         self.parameters, self.optimizer = parameters, optimizer
-        self.saver = Saver(run, config.keep_checkpoints)
+        self.saver = Saver(run, config.keep_checkpoints, parameters, optimizer)
         self.first_weights: Tensor | None = None
         """Weights to go back to before the first checkpoint."""
 
@@ -120,13 +112,12 @@ class Recovery:
     def save(self, state: TrainingState) -> None:
         """Write a checkpoint of this very moment, by the first rank. Raises `DiskError`."""
         with collecting(self.run, self.optimizer, self.ranks, state.updates) as collected:
-            by_first(self.ranks, lambda: self.saver.save(state, self.parameters, self.optimizer, collected))
+            by_first(self.ranks, lambda: self.saver.save(state, collected))
 
     def try_to_save(self, state: TrainingState, note: Callable[[str], None]) -> None:
         """Save, and where the disk is full or broken `note` it once: the next save tries again."""
-        vectors = self.parameters, self.optimizer
         with collecting(self.run, self.optimizer, self.ranks, state.updates) as collected:
-            by_first(self.ranks, lambda: self.saver.try_to_save(state, *vectors, note, collected))
+            by_first(self.ranks, lambda: self.saver.try_to_save(state, note, collected))
             self.ranks.tick(False)
 
     def adopt(self, state: TrainingState) -> TrainingState:

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from dikkat.run_directory.tensor_files import write_vectors
 from dikkat.training.distributed.ranks import Ranks
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
-from dikkat.training.state import TrainingState, save_state
+from dikkat.training.state import TrainingState
 from dikkat_runtime.errors import CannotCreateError, DataError, DiskError, MissingInputError, msg
 from dikkat_runtime.files import temporary_next_to
 
@@ -77,8 +78,8 @@ class Saver:
     What could not be written stays in memory, to be tried again.
     """
 
-    def __init__(self, run: RunDirectory, keep: int) -> None:
-        self.run = run
+    def __init__(self, run: RunDirectory, keep: int, parameters: FlatParameters, optimizer: Optimizer) -> None:
+        self.run, self._parameters, self._optimizer = run, parameters, optimizer
         self.is_late = False
         """Whether the last save failed."""
         self._keep = keep
@@ -97,13 +98,7 @@ class Saver:
         """Drop what was not written yet: the run went back to its last checkpoint."""
         self._best, self._rows = None, []
 
-    def save(
-        self,
-        state: TrainingState,
-        parameters: FlatParameters,
-        optimizer: Optimizer,
-        collected: CollectedFile = not_collected,
-    ) -> None:
+    def save(self, state: TrainingState, collected: CollectedFile) -> None:
         """Write everything. Raises `DiskError`; what is left unwritten can be saved later.
 
         Of several ranks `collected` returns the file with the optimizer's state of all.
@@ -116,20 +111,15 @@ class Saver:
         while self._rows:
             self.run.append_metrics(self._rows[0])
             del self._rows[0]
-        save_state(self.run, state, parameters, optimizer, self._keep, collected())
+        master = self._parameters.named(self._parameters.master)
+        files = {"model": master, "optimizer": collected() or self._optimizer.state()}
+        self.run.save_checkpoint(state.updates, files, asdict(state), keep=self._keep)
         self.is_late = False
 
-    def try_to_save(
-        self,
-        state: TrainingState,
-        parameters: FlatParameters,
-        optimizer: Optimizer,
-        note: Callable[[str], None],
-        collected: CollectedFile = not_collected,
-    ) -> None:
+    def try_to_save(self, state: TrainingState, note: Callable[[str], None], collected: CollectedFile) -> None:
         """Save, and where the disk is full or broken note it once: the next save tries again."""
         try:
-            self.save(state, parameters, optimizer, collected)
+            self.save(state, collected)
         except DiskError as error:
             if not self.is_late:
                 note(msg("{error}; training goes on, and the next save tries again", error))

@@ -1,12 +1,12 @@
 """All that training must remember to go on as if it had never stopped: numbers as JSON, vectors as safetensors."""
 
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Annotated, Any
 
-from dikkat.run_directory import Checkpoint, RunDirectory
+from pydantic import Field, TypeAdapter, ValidationError
+
+from dikkat.config import first_complaint
+from dikkat.run_directory import Checkpoint
 from dikkat.training.optimizer import Optimizer
 from dikkat.training.parameters import FlatParameters
 from dikkat.training.task import Validation
@@ -14,67 +14,52 @@ from dikkat_runtime.errors import DataError
 
 # Numbers of a state.json are checked before a training goes on from them: a stranger may have written them.
 
-
 _MAX_VALUE = 1 << 53
-
-
-def check_state(state: Mapping[str, Any], kind: type[Any]) -> None:
-    """Compare `state` with the fields of the dataclass `kind` that are numbers. Raises `TypeError` naming the first."""
-    for entry in fields(kind):
-        value, expected = state.get(entry.name, entry.default), str(entry.type)
-        if expected == "int" and not (type(value) is int and 0 <= value <= _MAX_VALUE):
-            raise TypeError(f"{entry.name} is no count")
-        if expected == "float" and not (_is_number(value) and value >= 0):
-            raise TypeError(f"{entry.name} is no amount")
-        if expected == "float | None" and not (value is None or _is_number(value)):
-            raise TypeError(f"{entry.name} is no number")
-        if expected in ("str", "bool") and type(value).__name__ != expected:
-            raise TypeError(f"{entry.name} is no {expected}")
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and abs(value) <= _MAX_VALUE
+Count = Annotated[int, Field(strict=True, ge=0, le=_MAX_VALUE)]
+Number = Annotated[float, Field(strict=True, ge=-_MAX_VALUE, le=_MAX_VALUE, allow_inf_nan=False)]
+Amount = Annotated[Number, Field(ge=0)]
+Flag = Annotated[bool, Field(strict=True)]
 
 
 @dataclass
 class TrainingState:
     """The state of a run. Generators have none: order and dropout are functions of seed and position."""
 
-    updates: int = 0
+    updates: Count = 0
     """Optimizer steps done."""
-    position: int = 0
+    position: Count = 0
     """Micro-batches taken from the plan."""
-    count: int = 0
+    count: Count = 0
     """Predictions trained on: target tokens, or labels."""
-    seconds: float = 0.0
+    seconds: Amount = 0.0
     """Time used, earlier sessions included; that in which the process did not run is left out."""
-    loss_sum: float = 0.0
+    loss_sum: Amount = 0.0
     """Negative log-likelihood since the last validation, in nats."""
-    loss_count: int = 0
+    loss_count: Count = 0
     """Predictions in that sum."""
-    validations: int = 0
+    validations: Count = 0
     """Validations done."""
-    best_score: float | None = None
+    best_score: Number | None = None
     """Best validation score so far, if there was a validation; its weights are in model.safetensors."""
-    best_loss: float = 0.0
+    best_loss: Amount = 0.0
     """Validation loss of those weights, which decides between equal scores."""
-    best_update: int = 0
+    best_update: Count = 0
     """Updates done at that validation."""
     best_sha256: str = ""
-    """Checksum of model.safetensors; empty in the runs of an older dikkat."""
-    stale: int = 0
+    """Checksum of model.safetensors; empty before the first validation."""
+    stale: Count = 0
     """Validations since the best one."""
-    skipped: int = 0
+    skipped: Count = 0
     """Updates in a row whose gradient was not finite."""
-    rate_scale: float = 1.0
+    rate_scale: Amount = 1.0
     """Factor of the learning rate; halved when a divergence sent the run back to its last checkpoint."""
-    validation_due: bool = False
+    validation_due: Flag = False
     """Whether the run was stopped in the midst of a validation, which comes before the next update."""
-    validation_share: float = 1.0
+    validation_share: Amount = 1.0
     """Share of the held-out data that is validated on; less than all where a time limit leaves no time for more."""
-    overhead_seconds: float = 0.0
+    overhead_seconds: Amount = 0.0
     """Time that validations and saves took, in a run with a time limit; it decides when the next one comes."""
-    next_validation: float = 0.0
+    next_validation: Amount = 0.0
     """Progress at which the next validation comes in a run with a time limit."""
     conditions: dict[str, str] = field(default_factory=dict)
     """What the bits of the result depend on besides settings and data, as it was when the run began."""
@@ -115,24 +100,8 @@ class TrainingState:
         return is_best
 
 
-def save_state(
-    run: RunDirectory,
-    state: TrainingState,
-    parameters: FlatParameters,
-    optimizer: Optimizer,
-    keep: int,
-    collected: Path | None = None,
-) -> None:
-    """Write a checkpoint. Raises `DiskError`; earlier checkpoints then stay.
-
-    Of several ranks `collected` holds the state of the optimizer, as `distributed.collecting` has written it.
-    """
-    files = {"model": parameters.named(parameters.master), "optimizer": collected or optimizer.state()}
-    run.save_checkpoint(state.updates, files, asdict(state), keep=keep)
-
-
 def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Optimizer) -> TrainingState:
-    """Load parameters, optimizer and state as `save_state` wrote them.
+    """Load parameters, optimizer and state as a `Saver` wrote them.
 
     Raises `DataError` if the checkpoint is of another model, or holds a number that is not finite.
     """
@@ -142,8 +111,11 @@ def load_state(checkpoint: Checkpoint, parameters: FlatParameters, optimizer: Op
         vectors = checkpoint.tensors("optimizer")
         optimizer.load_state(vectors)
         known: dict[str, Any] = checkpoint.state
-        check_state(known, TrainingState)
+        TypeAdapter(TrainingState).validate_python(known)
         state = TrainingState(**known)
+    except ValidationError as error:
+        fact = first_complaint(error)
+        raise DataError("{path}: belongs to a run with other settings ({error})", checkpoint.path, fact) from None
     except (KeyError, TypeError, RuntimeError, OverflowError) as error:
         raise DataError("{path}: belongs to a run with other settings ({error})", checkpoint.path, error) from None
     for name, vector in {"weights": parameters.master, **vectors}.items():

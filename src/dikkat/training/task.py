@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from dikkat.training.distributed.ranks import Ranks
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 
 Stop = Callable[[], bool]
 """Whether to end as soon as it is safe."""
@@ -119,13 +119,11 @@ class Task(Protocol):
     def limit_validation(self, share: float) -> float:
         """Validate on about that share of the held-out data, evenly spread; returns the share that it came to."""
 
-    def share_validation(self, ranks: Ranks) -> None:
-        """Let each of `ranks` do its share of the validations to come, which all of them begin together."""
-
-    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+    def validate(self, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS) -> Validation:
         """Look at held-out data, with the model in evaluation mode; `number` chooses what is shown.
 
-        A loss that is not finite comes back alone: such a model writes nothing. Raises `ValidationStoppedError`.
+        All `ranks` are called together, and each does its share. A loss that is not finite comes back alone: such a
+        model writes nothing. Raises `ValidationStoppedError`.
         """
 
 

@@ -22,10 +22,10 @@ from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.classifier import decision_of, open_word_table
-from dikkat_runtime.tasks.opening import load_tokenizer, load_tokenizers, native_classifier, native_language_model
+from dikkat_runtime.tasks.opening import load_tokenizers, native_classifier, native_language_model, vocabulary_sizes
 from dikkat_runtime.tasks.reading import default_limits, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.word_table import WordTable
-from dikkat_runtime.text.tokenizer import read_tokenizer
+from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
 _COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,), "target_prefix": (None,)}
 """The settings of translators that the browser engine computes."""
@@ -87,7 +87,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
     weights.array("output_weight", settings.output_size, settings.model_dim)
     if settings.output_bias:
         weights.array("output_bias", settings.output_size)
-    load_tokenizers(run, config, settings)
+    load_tokenizers(run, config)
     data = section(config, "data", run)
     languages = str(data.get("source_language", "")), str(data.get("target_language", ""))
     joint = settings.target_vocab_size is None
@@ -177,8 +177,8 @@ def _reader(
 ) -> WebModel:
     """Return a model of one stack, whose weights `engine` has asked for by name and shape."""
     settings = engine.stack.settings
-    load_tokenizer(run, config)
     language = str(section(config, "data", run).get("source_language", ""))
+    Tokenizer.load(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
     tied = config["task"] == "lm" and settings.tie_embeddings
     return WebModel(
         task=config["task"],

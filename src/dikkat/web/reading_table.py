@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from dikkat_runtime.tasks import insertion, piece_translation, reading, surrogates
+from dikkat_runtime.tasks import demand_keeping, insertion, reading, surrogates
 from dikkat_runtime.text import (
     normalizing,
     placeholders,
@@ -90,7 +90,7 @@ def reading_table(languages: tuple[str, str], limits: ReadingLimits, usual_forms
             "minLength": repetition.MIN_LENGTH,
             "maxGroupLength": repetition.MAX_GROUP_LENGTH,
             "often": repetition.OFTEN,
-            "retryNgram": piece_translation.RETRY_NGRAM,
+            "retryNgram": demand_keeping.RETRY_NGRAM,
         },
         "limits": {"longest": limits.longest, "usual": limits.usual, "severalSentences": limits.several_sentences},
     }

@@ -141,7 +141,7 @@ def test_validation_builds_no_graph(tmp_path: Path) -> None:
         return bool(watched) and not any(watched)
 
     from dikkat.config import TokenizerConfig
-    from dikkat.training.validation import Validator
+    from dikkat.training.translation import Validator
     from dikkat_runtime.text.tokenizer import Tokenizer
 
     words = ["a b c", "b c a", "c a b"]

@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.server.settings import ServeSettings
 
 HERE = "http://localhost"

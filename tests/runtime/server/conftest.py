@@ -13,7 +13,7 @@ for _module in ("dikkat_runtime", "starlette", "uvicorn", "prometheus_client", "
 
 from tests.runtime.server.asking import Served, served  # noqa: E402
 
-from dikkat_runtime.server.catalog import Catalog  # noqa: E402
+from dikkat_runtime.server.models import Catalog  # noqa: E402
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ import pytest
 from tests.runtime.server.asking import Served, served
 
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.keys import new_key, read_keys
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.server.settings import ServeSettings
 
 ASK = {"q": "Yes.", "source": "en", "target": "fr"}

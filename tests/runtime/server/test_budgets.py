@@ -15,10 +15,10 @@ from tests.runtime.server.asking import Served, served
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.budget import PIECE, SMALL_BODY, Budget, Share
 from dikkat_runtime.server.call import Services
-from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.document_store import DocumentJob, DocumentStore, TranslatedFile
 from dikkat_runtime.server.glossaries import GlossaryStore, StoredGlossary
 from dikkat_runtime.server.keys import new_key
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segment_queue import SegmentQueue
 from dikkat_runtime.server.settings import Limits, ServeSettings

@@ -12,7 +12,6 @@ from uvicorn import Config
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from dikkat_runtime.server.budget import Budget
 from dikkat_runtime.server.connections import (
     AROUND_BODY,
     HEAD_BYTES,
@@ -20,9 +19,9 @@ from dikkat_runtime.server.connections import (
     PIPELINED_BYTES,
     SHORT_HEAD,
     BoundedProtocol,
-    ConnectionBounds,
     bounded_protocol,
 )
+from dikkat_runtime.server.settings import Limits
 
 POST = b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n"
 MAX_DISCARDED = 100_000
@@ -90,7 +89,7 @@ def connect() -> Iterator[Connect]:
     config = Config(application, ws="none")
     config.load()
     state, loop = ServerState(), Loop()
-    protocol_class = bounded_protocol(ConnectionBounds(2, 3.0, MAX_DISCARDED, Budget(HEAD_BYTES)))
+    protocol_class = bounded_protocol(Limits(connections=2, head_seconds=3.0, upload_bytes=MAX_DISCARDED), HEAD_BYTES)
 
     def make() -> Any:
         protocol = protocol_class(config, state, {}, loop)  # type: ignore[arg-type]
@@ -173,9 +172,9 @@ def test_all_long_heads_together_are_bounded_and_freed_with_their_answers(connec
     assert short.transport.written == b""
     short.connection_lost(None)
     first.data_received(b"\n")
-    assert first.bounds.heads.used > HEAD_BYTES - 2 * SHORT_HEAD
+    assert first.heads.used > HEAD_BYTES - 2 * SHORT_HEAD
     answer(first)
-    assert first.bounds.heads.used == 0
+    assert first.heads.used == 0
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from tests.unit.documents.test_any_file import FILES
 
 from dikkat_runtime.cli.main import run as command
 from dikkat_runtime.documents.formats import FORMATS, PLAIN_TEXT, find_format
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 
 EXAMPLES = dict(FILES.values()) | {"a.txt": b"Where are my keys?\n\n  The cat sleeps.\n"}
 

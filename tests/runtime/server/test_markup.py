@@ -64,7 +64,6 @@ class Capitals:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
-        self.align = None
 
     def translate(self, texts: Any) -> list[list[str]]:
         self.asked += texts
@@ -77,7 +76,7 @@ class Capitals:
 
 
 def translated(text: str, **options: Any) -> str:
-    ((best, *_),) = translate_marked_up(Capitals(), [text], "en", TextOptions(**options))
+    ((best, *_),) = translate_marked_up(Capitals().translate, None, [text], "en", TextOptions(**options))
     return best
 
 
@@ -136,7 +135,7 @@ def test_html_keeps_what_no_page_wants_translated_and_the_names_that_are_ignored
 def test_alternatives_have_the_tags_too() -> None:
     engine = Capitals()
     options = TextOptions(markup="xml", alternatives=1)
-    (ranks,) = translate_marked_up(engine, ["<p>one <b/>two</p>"], "en", options)
+    (ranks,) = translate_marked_up(engine.translate, None, ["<p>one <b/>two</p>"], "en", options)
     assert ranks == ["<p>ONE <b/>TWO</p>", "<p>2 one <b/>two</p>"]
     assert engine.asked == ["one two"]
 

@@ -16,7 +16,7 @@ from tests.runtime.runs import SENTENCES
 from tests.runtime.server.asking import Served, served
 
 from dikkat_runtime.server.api.page import page_files, shown_confidence, wanted_language
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.tasks.aligner import Aligner
 from dikkat_runtime.tasks.confidence import Confidence, WordConfidence
 

@@ -15,11 +15,10 @@ import pytest
 
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.server import catalog as catalog_module
+from dikkat_runtime.server import models as catalog_module
 from dikkat_runtime.server.application import Application, build_application
 from dikkat_runtime.server.call import Services
-from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.server.models import ServedModel, load_model
+from dikkat_runtime.server.models import Catalog, ServedModel, load_model
 from dikkat_runtime.server.settings import Limits, ServeSettings
 from dikkat_runtime.tasks.translator import Translation
 

@@ -20,11 +20,12 @@ from tests.runtime.server.asking import Served, served
 from tests.runtime.server.process import ROOT, started
 from tests.runtime.server.test_process import LIMIT
 
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.server import workers
 from dikkat_runtime.server.budget import Share
 from dikkat_runtime.server.call import Call, Services
-from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.fields import Fields
+from dikkat_runtime.server.models import Catalog, Translate
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segment_queue import SegmentQueue
 from dikkat_runtime.server.settings import Limits, ServeSettings
@@ -314,7 +315,7 @@ def test_a_document_that_waits_for_others_minds_its_time(catalog: Catalog, monke
     monkeypatch.setattr(SegmentQueue, "estimated_seconds", 1e9)
     services = Services(ServeSettings(runs=("x",)), catalog)
     call = Call(services, Request({"type": "http", "headers": []}), Fields({}, Limits(), "invalid"), None, Share())
-    task = catalog.chosen("en-fr", "translator").translate_task(1, 1)
+    task = Translate(catalog.chosen("en-fr", "translator"), BeamOptions(beam_size=1))
 
     async def compute() -> None:
         call.detach(0.3)

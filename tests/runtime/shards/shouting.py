@@ -23,9 +23,9 @@ from dikkat_runtime.rows.locks import locked
 from dikkat_runtime.shards import work
 from dikkat_runtime.shards.call import Call, local_share, plan_shards, shards_of_part
 from dikkat_runtime.shards.driver import Driver, Result
-from dikkat_runtime.shards.parts import missing_shards
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
 from dikkat_runtime.shards.work import Job
+from dikkat_runtime.shards.writing import missing_shards
 
 FINGERPRINT = {"model": "shouting", "options": {}}
 SMALL_CHUNKS = "small-chunks"

@@ -20,8 +20,7 @@ from dikkat_runtime.rows.contract import Format
 from dikkat_runtime.shards import driver
 from dikkat_runtime.shards import driver as progress
 from dikkat_runtime.shards.driver import Progress, clock_time, estimate_line
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, Work
+from dikkat_runtime.shards.work import Shard, Work
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator
@@ -121,27 +120,6 @@ def test_a_second_call_does_what_is_missing(
     os.utime(other, (1, 1))
     assert files(runtime, *words) == 0
     assert (out / "other.txt").stat() == written
-
-
-# those in the records of versions without --all-words
-OPTIONS = (
-    "task",
-    "precision",
-    "engine",
-    "device",
-    "beam",
-    "length_penalty",
-    "format",
-    "column",
-    "output_column",
-    "corrections",
-)
-
-
-def test_all_words_are_of_the_options_only_where_they_are_asked_for() -> None:
-    """What an earlier version began is gone on with: its records hold the other options alone."""
-    assert list(Job(run=Path("run"), task="translate").options) == [*OPTIONS]
-    assert Job(run=Path("run"), task="translate", all_words=True).options["all_words"]
 
 
 @pytest.mark.parametrize("run", COMMANDS)

@@ -19,12 +19,10 @@ from dikkat_runtime.shards import processes
 from dikkat_runtime.shards.call import plan_shards
 from dikkat_runtime.shards.driver import Driver, estimate_line
 from dikkat_runtime.shards.models import open_model
-from dikkat_runtime.shards.parts import missing_shards
 from dikkat_runtime.shards.processes import SILENT_SECONDS, LocalWorkers, _reason
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, Work, model_fingerprint
+from dikkat_runtime.shards.work import Job, Shard, Work, model_fingerprint, to_json
 from dikkat_runtime.shards.worker import Reply, Worker, death
-from dikkat_runtime.shards.writing import sample_shard
+from dikkat_runtime.shards.writing import missing_shards, sample_shard
 from dikkat_runtime.tasks.corrections import Corrections
 
 
@@ -218,11 +216,11 @@ def test_a_file_that_seems_damaged_for_want_of_memory_is_tried_again(tmp_path: P
                 raise DataError("model.safetensors: damaged")  # noqa: B904
 
     shards = plan_shards([files(tmp_path / "in", 1)], tmp_path / "out").shards
-    worker = Worker(job().to_json(), FINGERPRINT)
+    worker = Worker(to_json(job()), FINGERPRINT)
     worker._model = Hungry(job())
     shards[0].output.parent.mkdir()
     with pytest.raises(DataError) as caught:
-        worker({"do": "write", "work": Work(shards[0]).to_json()}, lambda reply: None)
+        worker({"do": "write", "work": to_json(Work(shards[0]))}, lambda reply: None)
     assert death(caught.value)["memory"]
 
 
@@ -303,7 +301,7 @@ def test_what_is_corrected_while_files_are_translated_is_for_the_next_call(tmp_p
 def test_a_worker_that_finds_another_model_than_the_call_began_with(tmp_path: Path) -> None:
     asked = Job(run=translator_run(tmp_path / "run"), task="translate", precision="float32")
     fingerprint = {"model": model_fingerprint(asked), "options": asked.options}
-    assert "native" in Worker(asked.to_json(), fingerprint).ready["ready"]
+    assert "native" in Worker(to_json(asked), fingerprint).ready["ready"]
     Corrections(asked.run).add("Yes.", "as a person has it")
     with pytest.raises(StoppedError, match="run: has changed since this command started; run it again"):
-        Worker(asked.to_json(), fingerprint)
+        Worker(to_json(asked), fingerprint)

@@ -18,7 +18,7 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 from dikkat_runtime.errors import DataError, DikkatError, DiskError, MissingInputError, StoppedError, UsageError
 from dikkat_runtime.rows.contract import Format, Values, format_of
 from dikkat_runtime.rows.parquet_rows import ParquetReader
-from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.work import Shard
 from dikkat_runtime.shards.writing import sample_shard, write_shard
 
 TEXTS = ["küçük kedi", "", 'a, "b"', "  ", "çok\tgüzel"]

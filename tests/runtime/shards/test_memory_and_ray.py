@@ -23,7 +23,7 @@ from pathlib import Path
 from tests.peak_memory import peak_mebibytes
 from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 from dikkat_runtime.rows.contract import format_of
-from dikkat_runtime.shards.shard import Shard
+from dikkat_runtime.shards.work import Shard
 from dikkat_runtime.shards.writing import write_shard
 path = Path(sys.argv[1])
 shard = Shard(path, path.parent / "out" / path.name, format_of(path))
@@ -127,8 +127,8 @@ def test_actors_of_ray_write_the_same(kills: int, tmp_path: Path) -> None:
 
     from dikkat_runtime.shards.call import plan_shards
     from dikkat_runtime.shards.driver import Driver
-    from dikkat_runtime.shards.parts import missing_shards
     from dikkat_runtime.shards.ray_workers import RayWorkers, ray_share
+    from dikkat_runtime.shards.writing import missing_shards
 
     folder = tmp_path / "in"
     folder.mkdir()

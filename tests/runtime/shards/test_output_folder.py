@@ -17,10 +17,8 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
 from dikkat_runtime.rows.contract import Format
 from dikkat_runtime.rows.locks import locked
-from dikkat_runtime.shards.parts import describe, missing_shards, remaining_shards, remove_half_written
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Work
-from dikkat_runtime.shards.writing import write_shard
+from dikkat_runtime.shards.work import Shard, Work
+from dikkat_runtime.shards.writing import describe, missing_shards, remaining_shards, remove_half_written, write_shard
 
 OTHER = {"model": "shouting", "options": {"beam": 5}}
 

@@ -13,10 +13,8 @@ from tests.runtime.shards.shouting import FINGERPRINT, ShoutingModel, job
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError
 from dikkat_runtime.rows import line_rows, parquet_rows
 from dikkat_runtime.rows.contract import Column, Format, Values, format_of
-from dikkat_runtime.shards.parts import answer_part, join_parts, joined
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import MAX_PARTS, Job, Work, share_out
-from dikkat_runtime.shards.writing import write_shard
+from dikkat_runtime.shards.work import MAX_PARTS, Job, Shard, Work, share_out, to_json
+from dikkat_runtime.shards.writing import answer_part, join_parts, joined, write_shard
 
 
 class EveryKind(ShoutingModel):
@@ -73,7 +71,7 @@ def test_parts_join_to_the_output_of_one_worker(format_name: str, parts: int, tm
     # in any order, and one of them twice, as after a death
     replies = [answer_part(item, job(), model, lambda rows, fraction: None) for item in [work[0], *work[::-1]]][1:]
     assert sum(reply["rows"] for reply in replies) == 23 == whole["rows"]
-    join = Work.from_json(json.loads(json.dumps(Work(shards[1], 0, parts, joined(replies)).to_json())))
+    join = Work.from_json(json.loads(json.dumps(to_json(Work(shards[1], 0, parts, joined(replies))))))
     record = join_parts(join, job(), model, FINGERPRINT, lambda rows, fraction: None)
     assert record == whole
     assert record["cut"] == {"jsonl": 18, "tsv": 22, "parquet": 19}[format_name]

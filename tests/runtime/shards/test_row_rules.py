@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dikkat_runtime.rows.line_rows import split_end
-from dikkat_runtime.rows.table_rows import Table
+from dikkat_runtime.rows.line_rows import Table, split_end
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,8 @@ import pytest
 from dikkat_runtime.rows.contract import Format
 from dikkat_runtime.shards.call import plan_shards, shards_of_part
 from dikkat_runtime.shards.driver import Progress, clock_time, estimate_line
-from dikkat_runtime.shards.parts import joined
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import MAX_PARTS, SPLIT_FROM, Work, share_out
+from dikkat_runtime.shards.work import MAX_PARTS, SPLIT_FROM, Shard, Work, share_out
+from dikkat_runtime.shards.writing import joined
 
 
 def shard(name: str, size: int) -> Shard:

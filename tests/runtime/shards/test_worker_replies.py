@@ -23,7 +23,7 @@ class Narrow:
 
 def test_replies_of_two_threads_are_whole_lines_where_a_pipe_takes_a_part_of_what_is_written() -> None:
     pipe = Narrow()
-    send = Replies(pipe)
+    send = Replies(pipe.write)
     replies: list[Reply] = [{"sampled": "x" * 500}, {"beat": True}]
 
     def send_often(reply: Reply) -> None:

@@ -59,7 +59,7 @@ def _subtitles() -> Iterator[Case]:
         yield case(name, "lines", repeated("a\n", CUE), wrapped)
 
 
-def _inline_codes() -> Iterator[Case]:
+def _bilingual_xml() -> Iterator[Case]:
     for name, wrapped in (("a.xlf", unit), ("a.2.xlf", unit_2), ("a.tmx", memory)):
         yield case(name, "nested", nested('<g id="1">', "</g>"), wrapped)
         yield case(name, "nested with words", nested('<g id="1">a ', "</g>"), wrapped)
@@ -349,7 +349,7 @@ def _streams() -> Iterator[Case]:
 CASES: list[Case] = [
     *(case(name, shape, grown, wrapped) for name, wrapped in WRAPPED.items() for shape, grown in TEXTS.items()),
     *_subtitles(),
-    *_inline_codes(),
+    *_bilingual_xml(),
     *_units(),
     *_catalogs(),
     *pages(),

@@ -6,7 +6,7 @@ from __future__ import annotations
 import io
 import zipfile
 
-from dikkat_runtime.documents.mo import write_mo
+from dikkat_runtime.documents.po import write_mo
 
 PO = """\
 # French translations for demo.

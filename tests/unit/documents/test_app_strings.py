@@ -18,12 +18,11 @@ from hypothesis import strategies as st
 from tests.unit.documents import app_samples as samples
 from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, same, shouting
 
-from dikkat_runtime.documents.app_strings import CODE
+from dikkat_runtime.documents.app_strings import CODE, KEPT
 from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
 from dikkat_runtime.documents.formats import find_format
 from dikkat_runtime.documents.json_strings import MAX_DEPTH
 from dikkat_runtime.documents.segments import Options
-from dikkat_runtime.documents.xml_strings import KEPT
 from dikkat_runtime.errors import DataError
 
 FILES = {

@@ -12,10 +12,10 @@ from tests.unit.documents import archive_samples as samples
 from tests.unit.documents.samples import WORD_BODY, word_document
 from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, shouting, unchanged
 
+from dikkat_runtime.documents.archives import FORMULAS
 from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
 from dikkat_runtime.documents.formats import find_format
 from dikkat_runtime.documents.office import HEADS
-from dikkat_runtime.documents.open_document import FORMULAS
 from dikkat_runtime.errors import DataError
 
 

@@ -11,7 +11,7 @@ from tests.unit.documents.stand_ins import ENGLISH_FRENCH, shouting
 
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.messages import PluralRule
-from dikkat_runtime.documents.mo import parse_mo, write_mo
+from dikkat_runtime.documents.po import parse_mo, write_mo
 
 HEADER = "Content-Type: text/plain; charset={charset}\nPlural-Forms: {rule}\n"
 TWO = "nplurals=2; plural=(n != 1);"

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.documents.stand_ins import unchanged
 
 from dikkat.data.translations import Census, LanguageChoice, read_translations
-from dikkat_runtime.documents.mo import write_mo
+from dikkat_runtime.documents.po import write_mo
 from dikkat_runtime.errors import DataError
 
 CODECS = sorted({module.name for module in pkgutil.iter_modules(encodings.__path__)} | set(aliases))

@@ -13,7 +13,7 @@ from tests.unit.documents.mutations import mutated
 from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, in_reverse, reversing, same, shouting
 
 from dikkat_runtime.documents.documents import translate_document
-from dikkat_runtime.documents.mo import parse_mo
+from dikkat_runtime.documents.po import parse_mo
 from dikkat_runtime.errors import DikkatError
 
 MSGFMT = shutil.which("msgfmt")

@@ -9,7 +9,7 @@ import pytest
 from tests.unit.documents.stand_ins import in_order, shouting
 
 from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
-from dikkat_runtime.documents.icu import BROKEN
+from dikkat_runtime.documents.messages import BROKEN
 from dikkat_runtime.documents.segments import Options
 
 

@@ -11,7 +11,7 @@ from tests.unit.documents import samples
 from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, in_reverse, reversing, shouting
 
 from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
-from dikkat_runtime.documents.mo import parse_mo
+from dikkat_runtime.documents.po import parse_mo
 from dikkat_runtime.documents.segments import Options
 
 

@@ -28,7 +28,7 @@ from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST, Shortlist
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.run.weights import read_checksum
-from dikkat_runtime.server.catalog import Catalog
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.foreign_json import shown

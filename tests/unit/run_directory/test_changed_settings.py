@@ -1,4 +1,4 @@
-"""A run of an older dikkat, without a manifest, whose settings were edited by hand is not used in silence."""
+"""A run without a manifest whose settings were edited by hand is not used in silence."""
 
 from __future__ import annotations
 

@@ -41,7 +41,9 @@ def test_not_finite_numbers_are_written_as_null(tmp_path: Path) -> None:
 
 def test_unfinished_last_line_is_not_a_row(tmp_path: Path) -> None:
     path = tmp_path / "metrics.jsonl"
-    path.write_text('{"step": 1}\n{"step": 2')
+    append_metrics(path, {"step": 1})
+    with path.open("a") as file:
+        file.write('{"step": 2')
     assert read_metrics(path) == [{"step": 1}]
     append_metrics(path, {"step": 2})
     assert read_metrics(path) == [{"step": 1}, {"step": 2}]
@@ -59,7 +61,9 @@ def test_truncate_drops_the_rows_after_a_step(tmp_path: Path, after_step: int, l
 @pytest.mark.parametrize(("line", "reason"), [("{broken", "not valid JSON"), ("[1]", "not a row"), ("", "JSON")])
 def test_damaged_line_is_named(tmp_path: Path, line: str, reason: str) -> None:
     path = tmp_path / "metrics.jsonl"
-    path.write_text(f'{{"step": 1}}\n{line}\n{{"step": 3}}\n')
+    append_metrics(path, {"step": 1})
+    with path.open("a") as file:
+        file.write(f'{line}\n{{"step": 3}}\n')
     with pytest.raises(DataError, match=rf"metrics\.jsonl:2: damaged: .*{reason}"):
         read_metrics(path)
 

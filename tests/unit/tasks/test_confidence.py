@@ -13,8 +13,7 @@ from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.tasks.confidence import Calibration, Logistic, faults, sentence_features, word_features, words_of
 from dikkat_runtime.tasks.confidence_fitting import chrf, judged, with_error, words_right
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import OutputStyle
+from dikkat_runtime.tasks.translations import OutputStyle, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as WithModel
 

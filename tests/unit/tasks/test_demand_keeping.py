@@ -8,12 +8,10 @@ from dataclasses import dataclass, field
 import pytest
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Rewritten
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator, Rewritten
 from dikkat_runtime.tasks.insertion import Incomplete
-from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.term_placement import Lacking
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, PieceResult, Translation, joined
+from dikkat_runtime.tasks.translations import PieceRequest, PieceResult, Translation, TranslationNotes, joined
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.glossary import Term
 
@@ -71,7 +69,7 @@ def test_a_term_that_can_be_placed_needs_no_search() -> None:
     model = Model(placed={FREE: "Le toutou dort ici."})
     (result,) = model.results(request(DOG))
     assert result.translation == Translation("Le toutou dort ici.", -1.0, tuple(FREE.split()))
-    assert (model.asked, result.changed, result.forced, result.unmet) == (["free"], True, False, ())
+    assert (model.asked, result.changed, result.unmet) == (["free"], True, ())
 
 
 def test_what_a_search_wrote_counts_only_where_it_lost_no_words() -> None:
@@ -88,7 +86,7 @@ def test_a_line_that_would_lose_words_stays_and_names_its_term() -> None:
     assert result.translation.text == FREE
     assert result.translation.unplaced == (Term("dog", ("toutou",)),)
     assert result.translation.flags == ("term not placed",)
-    assert (result.changed, result.forced, result.unmet) == (False, True, (DOG,))
+    assert (model.asked, result.changed, result.unmet) == (["free", "terms"], False, (DOG,))
 
 
 def test_a_term_that_is_placed_too_often_is_not_as_demanded() -> None:

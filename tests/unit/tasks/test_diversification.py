@@ -15,8 +15,7 @@ from dikkat.tasks.translation.synthetic import BEAM, check_directions, diversify
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.confidence import Judge
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.tasks.translations import Translation, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.glossary import Glossary
 

@@ -16,7 +16,6 @@ from dikkat.data.pairs import Pair
 from dikkat.lessons.phrasebook import phrasebook_split
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.train import train
-from dikkat.tasks.translation import prepare as preparation
 from dikkat.tasks.translation.guiding import check_guided
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.quickstart import settings_of
@@ -35,7 +34,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 
 @pytest.fixture
 def little(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(preparation, "phrasebook_split", lambda pair: PARTS)
+    monkeypatch.setattr("dikkat.lessons.phrasebook.phrasebook_split", lambda pair: PARTS)
 
 
 @pytest.mark.usefixtures("little")
@@ -95,7 +94,7 @@ def test_a_head_that_cannot_be_guided_is_refused(settings: dict[str, dict[str, A
 
 def test_data_without_links_guides_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     bare = type(PARTS)(*([phrase._replace(link=None) for phrase in part] for part in PARTS))
-    monkeypatch.setattr(preparation, "phrasebook_split", lambda pair: bare)
+    monkeypatch.setattr("dikkat.lessons.phrasebook.phrasebook_split", lambda pair: bare)
     with pytest.raises(UsageError, match="needs sentences whose words are linked"):
         prepare(TrainRequest(["phrasebook:fr"], settings=SETTINGS), RunDirectory.create(tmp_path / "run"))
 

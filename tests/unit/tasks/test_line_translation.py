@@ -9,13 +9,11 @@ import pytest
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, Translation, joined
+from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes, joined
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
 
 WORDS: dict[str, int] = {}

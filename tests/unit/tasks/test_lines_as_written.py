@@ -11,13 +11,11 @@ from tests.unit.tasks.test_line_translation import encode, nothing
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.confidence import Confidence, Judge, WordConfidence, respelled
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.piece_translation import PieceTranslator
 from dikkat_runtime.tasks.reading import Manner, Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, Translation
+from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes
 from dikkat_runtime.text.normalizing import symbol_spans
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
 

@@ -197,7 +197,6 @@ def test_named_columns_are_read(tmp_path: Path, run: RunDirectory) -> None:
 
 def test_the_phrasebook_needs_no_file(tmp_path: Path, run: RunDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
     from dikkat.data.lessons import Phrase, PhrasebookSplit
-    from dikkat.tasks.translation import prepare as parts
 
     rows = [Phrase(*pair, line) for line, pair in enumerate(pairs(60), start=1)]
     asked: list[str] = []
@@ -206,7 +205,7 @@ def test_the_phrasebook_needs_no_file(tmp_path: Path, run: RunDirectory, monkeyp
         asked.append(language)
         return PhrasebookSplit(rows[:50], rows[50:55], rows[55:])
 
-    monkeypatch.setattr(parts, "phrasebook_split", split)
+    monkeypatch.setattr("dikkat.lessons.phrasebook.phrasebook_split", split)
     config, report = prepare(TrainRequest(["phrasebook:tr"], settings=SETTINGS), run)
     assert asked == ["tr"]
     assert (config.data.source_language, config.data.target_language) == ("en", "tr")

@@ -18,9 +18,8 @@ from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputErro
 from dikkat_runtime.rows.contract import Values
 from dikkat_runtime.shards.call import Call, plan_shards
 from dikkat_runtime.shards.driver import Result
-from dikkat_runtime.shards.parts import missing_shards
 from dikkat_runtime.shards.work import Job
-from dikkat_runtime.shards.writing import write_shard
+from dikkat_runtime.shards.writing import missing_shards, write_shard
 
 
 class Silent(ShoutingModel):

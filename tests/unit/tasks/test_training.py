@@ -22,7 +22,7 @@ from dikkat.tasks.common.speed_trial import MIN_SECONDS
 from dikkat.tasks.common.train import conditions_of, train
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
-from dikkat.training.distributed.ranks import OneProcess
+from dikkat.training.distributed.ranks import Ranks
 from dikkat.training.task import StepReport, Validation
 from dikkat_runtime.errors import CannotCreateError, DiskError, StoppedError, UsageError
 
@@ -124,7 +124,7 @@ def test_a_stopped_run_goes_on_without_its_data(data: str, tmp_path: Path) -> No
     assert (out / "model.safetensors").read_bytes() == (tmp_path / "whole" / "model.safetensors").read_bytes()
 
 
-class StartedAgain(OneProcess):
+class StartedAgain(Ranks):
     """A first rank that was started again after it had begun the run."""
 
     has_begun = True
@@ -147,7 +147,7 @@ def test_a_process_that_is_started_again_goes_on_with_its_own_run(data: str, tmp
     assert early.report is not None
 
 
-class Leading(OneProcess):
+class Leading(Ranks):
     """A first rank that knows whether the others wait for it however long it takes."""
 
     waited_for = False

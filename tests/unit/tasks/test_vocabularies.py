@@ -128,7 +128,7 @@ def prepared(folder: Path, name: str = "run", **settings: dict[str, Any]) -> tup
 
 def test_each_side_learns_the_words_of_its_own_text(tmp_path: Path) -> None:
     run, config = prepared(tmp_path)
-    vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
+    vocabularies = Vocabularies.load(run, config)
     words = [
         {tokenizer.pieces([index])[0] for index in range(4, tokenizer.vocab_size)}
         for tokenizer in (vocabularies.source, vocabularies.target)
@@ -147,7 +147,7 @@ def test_a_joint_vocabulary_has_one_file(tmp_path: Path) -> None:
     run, config = prepared(tmp_path, data={"vocabularies": "joint"})
     assert config.model.target_vocab_size is None
     assert not run.target_tokenizer.exists()
-    assert Vocabularies.load(run, config.model, config.data.vocabularies).are_joint
+    assert Vocabularies.load(run, config).are_joint
 
 
 def test_learning_backwards_with_two_vocabularies_is_refused(tmp_path: Path) -> None:
@@ -157,7 +157,7 @@ def test_learning_backwards_with_two_vocabularies_is_refused(tmp_path: Path) -> 
 
 def test_a_corpus_whose_sides_are_swapped_is_named(tmp_path: Path) -> None:
     run, config = prepared(tmp_path)
-    vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
+    vocabularies = Vocabularies.load(run, config)
     Corpus.build(run.path / "corpus", "train", [([5], [6]), ([vocabularies.source.vocab_size], [6])])
     with pytest.raises(DataError, match=r"train\.ids\.npy"):
         open_corpus(run, "train", vocabularies)

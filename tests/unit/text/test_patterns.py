@@ -17,14 +17,14 @@ _CALLS = frozenset(("compile", "match", "search", "sub", "subn", "findall", "fin
 _MATCHES = frozenset(("match", "fullmatch", "pattern"))
 ALLOWED = {
     "documents/app_strings.py:_PART": "looks at most 2,000 characters ahead",
-    "documents/epub.py:_PARTS": "only matched against the whole name of an entry",
     "documents/formats.py": "only matched at the beginning of a file",
+    "documents/archives.py:_BOOK_PARTS": "only matched against the whole name of an entry",
     "documents/html.py:_CHARSET": "reads 4,096 bytes",
     "documents/json_strings.py:_TOKEN": "reads valid JSON, in which every string is closed",
     "documents/markdown.py:_LINK_TITLE": "reads the last 2,000 characters of a link",
     "localization.py:_IN_SCRIPTS": "reads scripts and pages of our own",
     "documents/markdown.py:_INLINE": "an address ends at the first bracket that another one opens",
-    "documents/open_document.py:_PARTS": "only matched against the whole name of an entry",
+    "documents/archives.py:_OPEN_PARTS": "only matched against the whole name of an entry",
     "documents/xml_nodes.py:_NODE": "reads well-formed XML, in which everything is closed",
     "tasks/insertion.py": "reads a translation, which is as long as the model allows",
     "text/sentences.py:LAST_WORD": "reads 32 characters",

@@ -12,6 +12,7 @@ from tests.unit.training.toy import Recorder, ScriptedValidator, toy_trainer
 
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.training.budget import MIN_SHARE, TimeBudget, plan_validations
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.task import StepReport, Stop, Validation, never
 
 
@@ -49,10 +50,12 @@ class SlowValidator(ScriptedValidator):
         self.share = share
         return share
 
-    def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
+    def __call__(
+        self, model: EncoderDecoder, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS
+    ) -> Validation:
         self.wait(self.share * self.seconds)
         self.shares.append(self.share)
-        return super().__call__(model, number, should_stop)
+        return super().__call__(model, number, should_stop, ranks)
 
 
 @pytest.mark.parametrize(("seconds", "most"), [(0.01, 10), (4.0, 3), (30.0, 3), (300.0, 1)])

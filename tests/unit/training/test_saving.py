@@ -14,6 +14,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.run_directory import RunDirectory
 from dikkat.training import saving
 from dikkat.training.budget import UpdateBudget
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.task import Stop, Validation, ValidationStoppedError, never
 from dikkat_runtime.errors import DiskError
@@ -179,10 +180,12 @@ class Stopping(ScriptedValidator):
         super().__init__()
         self.number = number
 
-    def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
+    def __call__(
+        self, model: EncoderDecoder, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS
+    ) -> Validation:
         if number == self.number:
             raise ValidationStoppedError
-        return super().__call__(model, number, should_stop)
+        return super().__call__(model, number, should_stop, ranks)
 
 
 @pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.nightly), 3])

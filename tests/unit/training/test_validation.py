@@ -17,10 +17,9 @@ from dikkat.data.corpus import Corpus
 from dikkat.evaluation import Scoring, score_translations
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
-from dikkat.training import validation
+from dikkat.training import translation
 from dikkat.training.task import ValidationStoppedError
-from dikkat.training.translation import batch_loss
-from dikkat.training.validation import Validator, decoding_options
+from dikkat.training.translation import Validator, batch_loss, decoding_options
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -172,7 +171,7 @@ def test_a_validation_is_left_between_two_batches(
 def test_a_model_whose_loss_is_not_finite_translates_nothing(
     monkeypatch: pytest.MonkeyPatch, model: EncoderDecoder, corpus: Corpus, tokenizer: Tokenizer
 ) -> None:
-    monkeypatch.setattr(validation, "search_all", lambda *_, **__: pytest.fail("it was asked to translate"))
+    monkeypatch.setattr(translation, "search_all", lambda *_, **__: pytest.fail("it was asked to translate"))
     with torch.no_grad():
         next(model.parameters()).fill_(float("nan"))
     result = Validator(corpus, tokenizer, SOURCES, TARGETS)(model, 0)

@@ -17,11 +17,11 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.training.budget import Budget, UpdateBudget
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import Precision
 from dikkat.training.task import StepReport, Stop, Validation, never
-from dikkat.training.translation import TranslationTask
-from dikkat.training.validation import Validator
+from dikkat.training.translation import TranslationTask, Validator
 
 VOCABULARY = 24
 MODEL = ModelConfig(
@@ -52,7 +52,9 @@ class ScriptedValidator(Validator):
     def limit(self, share: float) -> float:
         return 1.0
 
-    def __call__(self, model: EncoderDecoder, number: int, should_stop: Stop = never) -> Validation:
+    def __call__(
+        self, model: EncoderDecoder, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS
+    ) -> Validation:
         assert not model.training
         self.seen.append(torch.cat([parameter.detach().float().flatten() for parameter in model.parameters()]))
         chrf = self.chrf[min(number, len(self.chrf) - 1)] if self.chrf else float(number)

@@ -68,7 +68,7 @@ def classify(
         return lines.finish()
     from dikkat_runtime.tasks.classifier import written
 
-    classifier = open_model("classifier", run, choice)
+    classifier = open_model("Classifier", run, choice)
     print_engine(classifier.info)
     require_one_label(classifier, run, abstain)
     remarks = Remarks(classifier, abstain)

@@ -22,9 +22,8 @@ def correct(
     corrections.
     """
     from dikkat_runtime.run.config import read_config
-    from dikkat_runtime.tasks.corrections import Corrections
-    from dikkat_runtime.tasks.near_corrections import NearIndex
-    from dikkat_runtime.tasks.translation_notes import shown
+    from dikkat_runtime.tasks.corrections import Corrections, NearIndex
+    from dikkat_runtime.tasks.translations import shown
 
     read_config(run, "translator")
     corrections = Corrections(run)

@@ -56,7 +56,7 @@ def embed(
         raise UsageError("--labels is for the neighbours of lines; give --nearest N, without --tokens")
     from dikkat_runtime.tasks.embedder import WINDOW
 
-    embedder = open_model("cross_embedder" if of == "cross" else "embedder", run, choice)
+    embedder = open_model("CrossEmbedder" if of == "cross" else "Embedder", run, choice)
     print_engine(embedder.info)
     window = 1 if is_interactive(file) else WINDOW
     reading = embedder.tokens if tokens else embedder.sentences

@@ -62,7 +62,7 @@ def generate(
         seed=seed,
         context=context,
     )
-    model = open_model("generator", run, choice)
+    model = open_model("Generator", run, choice)
     print_engine(model.info)
     start = _standard_input() if prompt is None else prompt
     if unknown := model.unknown(start):

@@ -42,7 +42,7 @@ def print_engine(info: EngineInfo) -> None:
     print(info, file=sys.stderr)
 
 
-ModelKind = Literal["translator", "classifier", "generator", "embedder", "cross_embedder"]
+ModelName = Literal["Translator", "Classifier", "Generator", "Embedder", "CrossEmbedder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +64,10 @@ class EngineOptions(ComputeOptions):
 COMPUTE, ENGINE = ComputeOptions(), EngineOptions()
 
 
-def open_model(kind: ModelKind, run: Path, choice: EngineOptions, all_words: bool = False) -> Any:
+def open_model(name: ModelName, run: Path, choice: EngineOptions, all_words: bool = False) -> Any:
     """Return the object of `dikkat_runtime.tasks` over the model of a run directory. Raises as its `load`."""
-    classes = {"translator": "Translator", "classifier": "Classifier", "generator": "Generator", "embedder": "Embedder"}
-    own = getattr(import_module(f"dikkat_runtime.tasks.{kind}"), classes.get(kind, "CrossEmbedder"))
-    others = {"all_words": all_words} if kind == "translator" else {}
+    own = getattr(import_module(f"dikkat_runtime.tasks.{name.removeprefix('Cross').lower()}"), name)
+    others = {"all_words": all_words} if name == "Translator" else {}
     return own.load(run, choice.precision, choice.device, choice.engine, threads=choice.threads, **others)
 
 

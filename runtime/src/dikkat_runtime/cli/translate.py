@@ -25,9 +25,8 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Sampling
 from dikkat_runtime.errors import DataError, UsageError, msg
 
 if TYPE_CHECKING:
-    from dikkat_runtime.documents.sentences import Translate
-    from dikkat_runtime.tasks.translation_notes import TranslationNotes
-    from dikkat_runtime.tasks.translations import OutputStyle, Translation
+    from dikkat_runtime.documents.translation import Translate
+    from dikkat_runtime.tasks.translations import OutputStyle, Translation, TranslationNotes
 
 BEAM = BeamOptions()
 LINES_BETWEEN_FLUSHES = 2048
@@ -111,7 +110,7 @@ def _translate(options: Any) -> None:
     style.check(options.n_best, is_document=options.out is not None)
     decoding = decoding_options(options)
     all_words = options.all_words or decoding.needs_all_words
-    translator = open_model("translator", options.run, options.choice, all_words)
+    translator = open_model("Translator", options.run, options.choice, all_words)
     print_engine(translator.info)
     if options.no_corrections:
         translator.corrections = None
@@ -136,7 +135,7 @@ def _translate(options: Any) -> None:
 
 
 def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any, style: OutputStyle) -> None:
-    from dikkat_runtime.tasks.translation_notes import TranslationNotes
+    from dikkat_runtime.tasks.translations import TranslationNotes
 
     interactive = is_interactive(options.file)
     notes, skipped = TranslationNotes(), list[DataError]()

@@ -62,9 +62,9 @@ def _work(
 ) -> None:
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
-    from dikkat_runtime.shards.work import Job, task_of
+    from dikkat_runtime.shards.work import TASK_OF_KIND, Job
 
-    task = task_of(str(read_config(run)["task"]), embed=embed)
+    task = "embed" if embed else TASK_OF_KIND.get(str(read_config(run)["task"]), "embed")
     names = ("beam", "length_penalty", "all_words", "format", "column", "output_column")
     of_job = {name: options.pop(name) for name in names}
     job = Job(run=run, task=task, corrections=not no_corrections, **asdict(choice), **of_job)

@@ -4,7 +4,7 @@ import codecs
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -15,7 +15,8 @@ from dikkat_runtime.documents.segments import (
     OverlapError,
     Segment,
     edits_of,
-    replacement,
+    is_unchanged,
+    plain,
     splice,
 )
 from dikkat_runtime.errors import DataError, msg
@@ -124,6 +125,18 @@ class DecodedFile:
         """Return the line of a character, from 1."""
         return bisect_right(self._line_starts, position)
 
+    def segment(self, start: int, end: int, content: Content, write: Callable[[Content], str]) -> Segment:
+        """Return the segment of the characters `start` to `end`, which stay where their text comes back unchanged.
+
+        `write` returns a translation as it stands in the file.
+        """
+        return Segment(
+            content,
+            lambda translation: [] if is_unchanged(translation, content) else [Edit(start, end, write(translation))],
+            self.line(start),
+            start,
+        )
+
     @cached_property
     def newline(self) -> str:
         """The end of its lines."""
@@ -179,6 +192,5 @@ def read_text(data: bytes, name: str, options: Options) -> TextDocument:
     for match in _LINE.finditer(file.text):
         text = match[0].rstrip()
         if has_words(text):
-            edits = replacement(match.start(), match.start() + len(text), (text,), str)
-            segments.append(Segment((text,), edits, file.line(match.start())))
+            segments.append(file.segment(match.start(), match.start() + len(text), (text,), plain))
     return TextDocument(file, segments, markup=False)

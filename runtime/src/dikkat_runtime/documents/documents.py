@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from functools import partial
 
 from dikkat_runtime.documents.formats import require_format
-from dikkat_runtime.documents.icu import icu_text
+from dikkat_runtime.documents.messages import icu_text
 from dikkat_runtime.documents.segments import Content, Item, Options, Tag
-from dikkat_runtime.documents.sentences import Translate
-from dikkat_runtime.documents.translation import Align, ContentTranslator
+from dikkat_runtime.documents.translation import Align, ContentTranslator, Translate
 from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.text.sentences import split_sentences
 

@@ -29,7 +29,7 @@ class Format:
 
 FORMATS = (
     Format(msg("gettext catalog"), (".po", ".pot"), "po", "read_po"),
-    Format(msg("compiled gettext catalog"), (".mo", ".gmo"), "mo", "read_mo"),
+    Format(msg("compiled gettext catalog"), (".mo", ".gmo"), "po", "read_mo"),
     Format("XLIFF", (".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff"), "xliff", "read_xliff"),
     Format(msg("translation memory"), (".tmx",), "tmx", "read_tmx"),
     Format(msg("SubRip subtitles"), (".srt",), "subtitles", "read_srt"),
@@ -39,16 +39,16 @@ FORMATS = (
     Format(msg("Word document"), (".docx", ".docm"), "office", "read_office"),
     Format("presentation", (".pptx", ".pptm"), "office", "read_office"),
     Format("spreadsheet", (".xlsx", ".xlsm"), "office", "read_office"),
-    Format(msg("OpenDocument file"), (".odt", ".ods", ".odp", ".odg"), "open_document", "read_open_document"),
-    Format("e-book", (".epub",), "epub", "read_epub"),
+    Format(msg("OpenDocument file"), (".odt", ".ods", ".odp", ".odg"), "archives", "read_open_document"),
+    Format("e-book", (".epub",), "archives", "read_epub"),
     Format("LaTeX", (".tex",), "latex", "read_latex"),
     Format("table", (".tsv", ".csv"), "tables", "read_table"),
     Format(msg("strings in JSON"), (".json", ".arb", ".xcstrings"), "json_strings", "read_json"),
     Format(msg("strings in YAML"), (".yaml", ".yml"), "yaml_strings", "read_yaml"),
     Format("properties", (".properties",), "app_strings", "read_properties"),
     Format(msg("Apple strings"), (".strings",), "app_strings", "read_strings"),
-    Format(msg("Apple strings with plurals"), (".stringsdict",), "xml_strings", "read_stringsdict"),
-    Format(msg("Android strings"), (".xml",), "xml_strings", "read_resources"),
+    Format(msg("Apple strings with plurals"), (".stringsdict",), "app_strings", "read_stringsdict"),
+    Format(msg("Android strings"), (".xml",), "app_strings", "read_resources"),
     Format(msg("JSON lines"), (".jsonl", ".ndjson"), "tables", "read_json_lines"),
 )
 PLAIN_TEXT = Format(msg("plain text"), (".txt",), "decoded_file", "read_text")
@@ -63,7 +63,7 @@ _BEGINNINGS = (
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<\?xml[^>]*>\s*)?(?:<!DOCTYPE tmx[^>]*>\s*)?<tmx\b"), ".tmx"),
     (re.compile(rb"(?:\xef\xbb\xbf)?\s*(?:<!doctype html|<html)\b", re.IGNORECASE), ".html"),
 )
-_ARCHIVES = frozenset(("office", "open_document", "epub"))
+_ARCHIVES = frozenset(("office", "archives"))
 _CERTAIN = frozenset((".mo", ".docx", ".odt", ".epub", ".vtt", ".xlf", ".tmx"))
 """Endings of formats with a characteristic beginning, which counts more than the name of the file."""
 

@@ -2,16 +2,15 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.html import page_document
 from dikkat_runtime.documents.markup_ends import NextEnd, TagEnds
-from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, plain, render
-from dikkat_runtime.documents.xml_nodes import DOCTYPE
-from dikkat_runtime.documents.xml_references import escaper, text_items
+from dikkat_runtime.documents.segments import Content, Edit, Edits, Item, Options, Segment, Tag, plain, render
+from dikkat_runtime.documents.xml_nodes import DOCTYPE, escaper, text_items
 from dikkat_runtime.text.placeholders import has_words
 
 _NODE = re.compile(
@@ -176,7 +175,7 @@ def _ends_sentence(node: _Node, structure: Structure) -> bool:
     return structure.detects and is_element and node.parent is not None and not node.parent.has_text
 
 
-def _segment(block: list[_Node]) -> tuple[Content, Callable[[Content], Iterable[Edit]]]:
+def _segment(block: list[_Node]) -> tuple[Content, Edits]:
     whole = {node.pair for node in block if node.kind == "open"} & {node.pair for node in block if node.kind == "close"}
     items: list[Item] = []
     for node in block:

@@ -5,6 +5,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
@@ -18,7 +19,7 @@ from dikkat_runtime.documents.segments import (
     Tag,
     is_language,
     plain,
-    replacement,
+    render,
 )
 from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
@@ -178,10 +179,10 @@ def read_html(data: bytes, name: str, options: Options) -> TextDocument:
     return page_document(file, options)
 
 
-def page_document(file: DecodedFile, options: Options, start: int = 0, end: int | None = None) -> TextDocument:
-    """Read the texts of the characters `start` to `end` of a file."""
+def page_document(file: DecodedFile, options: Options) -> TextDocument:
+    """Read the texts of a file."""
     page = _Page(file)
-    nodes = [Node(node.kind, node.start + start, node.raw, node.name) for node in html_nodes(file.text[start:end])]
+    nodes = list(html_nodes(file.text))
     ends, number = closing_tags(nodes), 0
     languages = [(len(nodes), True)]
     while number < len(nodes):
@@ -193,14 +194,14 @@ def page_document(file: DecodedFile, options: Options, start: int = 0, end: int 
             is_read = is_language(stated, options.source_language)
             page.remarks[FOREIGN] += languages[-1][1] and not is_read
             languages.append((min(close or len(nodes), languages[-1][0]), is_read))
-        if close is None or not _is_left_alone(node, options.ignored_elements):
+        is_marked = close is not None and (node.name in options.ignored_elements or _is_marked(node))
+        if close is None or not (is_marked or node.name in COPIED):
             if _begins_another_text(nodes, number):
                 page.end_text()
             page.read(node, languages[-1][1])
             number += 1
             continue
         page.read(_copied(nodes[number : close + 1]), languages[-1][1])
-        is_marked = node.name in options.ignored_elements or _is_marked(node)
         page.remarks[MARKED] += is_marked
         page.remarks[CODE] += not is_marked and node.name in _CODE
         if not is_marked and languages[-1][1]:
@@ -279,12 +280,9 @@ class _Page:
         while start < len(block) and block[start].kind != "text" and start not in ends:
             start += 1
         block = block[start:]
-        content = _content(block)
-        if not has_words(plain(content)):
-            return
-        first, last = block[0].start, block[-1].end
-        edits = replacement(first, last, content, escaper(self._file.text[first:last]))
-        self.segments.append(Segment(content, edits, self._file.line(first), first))
+        if block:
+            first, last = block[0].start, block[-1].end
+            self._add(_content(block), first, last, escaper(self._file.text[first:last]))
 
     def _attributes(self, node: Node) -> None:
         """Read the attributes of a node that people see."""
@@ -307,8 +305,7 @@ class _Page:
 
     def _add(self, content: Content, start: int, end: int, escape: Callable[[str], str]) -> None:
         if has_words(plain(content)):
-            edits = replacement(start, end, content, escape)
-            self.segments.append(Segment(content, edits, self._file.line(start), start))
+            self.segments.append(self._file.segment(start, end, content, partial(render, escape=escape)))
 
 
 def _content(block: list[Node]) -> Content:
@@ -334,18 +331,9 @@ def _content(block: list[Node]) -> Content:
     return tuple(items)
 
 
-def _is_left_alone(node: Node, ignored: frozenset[str]) -> bool:
-    """Return whether an element is not to be translated."""
-    return node.kind == "open" and not node.is_void and (node.name in ignored or _is_copied(node))
-
-
 def _copied(nodes: list[Node]) -> Node:
     """Return an element that is not to be translated, as one node."""
     return Node("copied", nodes[0].start, "".join(node.raw for node in nodes), nodes[0].name)
-
-
-def _is_copied(node: Node) -> bool:
-    return node.name in COPIED or _is_marked(node)
 
 
 def _is_marked(node: Node) -> bool:

@@ -7,11 +7,10 @@ Source: The LaTeX Project, LaTeX2e: An unofficial reference manual (2024).
 import re
 import unicodedata
 from collections import Counter, deque
-from collections.abc import Iterable
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.markup_ends import NextEnd
-from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, is_unchanged, joined, plain
+from dikkat_runtime.documents.segments import Content, Item, Options, Segment, Tag, joined, plain
 from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 
@@ -259,12 +258,7 @@ class _Reader:
         content, start = _paired(self._items), self._start
         self._items, self._start = [], following
         if has_words(plain(content)):
-
-            def edits(translation: Content) -> Iterable[Edit]:
-                if not is_unchanged(translation, content):
-                    yield Edit(start, position, _written(translation))
-
-            self.segments.append(Segment(content, edits, self._file.line(start), start))
+            self.segments.append(self._file.segment(start, position, content, _written))
 
 
 def _braces(text: str) -> dict[int, int]:

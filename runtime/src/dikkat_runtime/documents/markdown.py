@@ -4,33 +4,113 @@ Code, addresses, HTML blocks and all marks stay.
 """
 
 import re
+import unicodedata
 from bisect import bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate, pairwise
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.emphasis import Run, pair_runs
 from dikkat_runtime.documents.markdown_blocks import HTML_BLOCKS, TITLES, Block, definitions, label, text_blocks
 from dikkat_runtime.documents.markup_ends import NextEnd, nested_pairs
 from dikkat_runtime.documents.segments import (
     Content,
-    Edit,
     Item,
     Kind,
     Options,
     Segment,
     Tag,
-    is_unchanged,
     joined,
     plain,
     render,
-    replacement,
     tags_of,
 )
-from dikkat_runtime.documents.xml_references import references_of, text_items
+from dikkat_runtime.documents.xml_nodes import references_of, text_items
 from dikkat_runtime.text.placeholders import has_words
+
+# Which runs of `*`, `_` and `~` emphasize what (CommonMark 0.31, section 6.2; strikethrough as in GitHub's dialect).
+
+_WHOLE = 3
+"""Two runs of which one may both open and close do not fit if their lengths add up to a multiple of it."""
+
+
+@dataclass
+class Run:
+    """A run of one sign, of which parts may open or close emphasis, and what is left of it."""
+
+    sign: str
+    length: int
+    can_open: bool
+    can_close: bool
+    left: int = 0
+    closing: list[Tag] = field(default_factory=list)
+    opening: list[Tag] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, markup: str, before: str, after: str) -> "Run":
+        """Read a run between two characters, of which either is empty at an end of the text."""
+        sign = markup[0]
+        opens = _flanks(after, before)
+        closes = _flanks(before, after)
+        if sign == "_":
+            opens, closes = opens and (not closes or _is_sign(before)), closes and (not opens or _is_sign(after))
+        return cls(sign, len(markup), opens, closes, len(markup))
+
+    def tags(self, number: int) -> list[Tag]:
+        """Return the tags of the run; what is left of it stands alone."""
+        rest = [Tag("void", self.sign * self.left, number)] if self.left else []
+        return [*self.closing, *rest, *reversed(self.opening)]
+
+    def fits(self, other: "Run") -> bool:
+        """Return whether this run may open what the other one closes."""
+        if self.sign == "~":
+            return self.length == other.length
+        is_odd = (self.length + other.length) % _WHOLE == 0 and (self.length % _WHOLE or other.length % _WHOLE)
+        return not ((self.can_close or other.can_open) and is_odd)
+
+
+def pair_runs(runs: Sequence[Run], first: int) -> int:
+    """Pair the runs of one text by tags whose numbers begin with `first`; return the next number."""
+    opened: list[int] = []
+    bottoms: dict[tuple[str, bool, int], int] = {}
+    for number, run in enumerate(runs):
+        key = run.sign, run.can_open, run.length % _WHOLE
+        while run.can_close and run.left:
+            index = len(opened) - 1
+            while index >= 0 and opened[index] >= bottoms.get(key, 0):
+                if runs[opened[index]].sign == run.sign and runs[opened[index]].fits(run):
+                    break
+                index -= 1
+            else:
+                bottoms[key] = number
+                break
+            opener = runs[opened[index]]
+            del opened[index + 1 :]
+            size = min(opener.left, run.left) if run.sign == "~" else 2 if min(opener.left, run.left) > 1 else 1
+            opener.opening.append(Tag("open", run.sign * size, first))
+            run.closing.append(Tag("close", run.sign * size, first))
+            opener.left, run.left, first = opener.left - size, run.left - size, first + 1
+            if not opener.left:
+                opened.pop()
+        if run.can_open and run.left:
+            opened.append(number)
+    return first
+
+
+def _flanks(inner: str, outer: str) -> bool:
+    """Return whether a run stands right next to the text on its inner side."""
+    return not _is_space(inner) and (not _is_sign(inner) or _is_space(outer) or _is_sign(outer))
+
+
+def _is_space(character: str) -> bool:
+    return not character or character.isspace()
+
+
+def _is_sign(character: str) -> bool:
+    return bool(character) and unicodedata.category(character)[0] in "PS"
+
 
 _SPECIAL = frozenset("\\`*_[]<")
 _STARTING = frozenset("+-.)=>")
@@ -106,17 +186,15 @@ def _front(file: DecodedFile, block: Block) -> Segment | None:
         return None
     quote = "" if block.is_folded else file.text[start - 1]
 
-    def edits(translation: Content) -> Iterable[Edit]:
+    def write(translation: Content) -> str:
         translation = _without_blank_lines(translation)
-        if is_unchanged(translation, content):
-            return []
         written = render(translation, (lambda text: text.replace("'", "''")) if quote == "'" else str)
         if quote == '"' or (quote.isspace() and _NOT_PLAIN.search(written)):
             written = render(translation, lambda text: text.replace("\\", "\\\\").replace('"', '\\"'))
             written = written if quote == '"' else f'"{written}"'
-        return [Edit(start, end, written)]
+        return written
 
-    return Segment(content, edits, file.line(start))
+    return file.segment(start, end, content, write)
 
 
 def _segment(file: DecodedFile, block: Block, known: frozenset[str]) -> Segment | None:
@@ -124,39 +202,31 @@ def _segment(file: DecodedFile, block: Block, known: frozenset[str]) -> Segment 
     raw = file.text[start:end]
     if image := _ALONE_IMAGE.fullmatch(raw):
         alt_start = start + image.start("alt")
-        described = (image["alt"],)
-        bare: Callable[[str], str] = lambda text: text.replace("[", "(").replace("]", ")")  # noqa: E731
-        edits = replacement(alt_start, alt_start + len(image["alt"]), described, bare)
-        return Segment(described, edits, file.line(start)) if has_words(image["alt"]) else None
+        end = alt_start + len(image["alt"])
+        bare: Callable[[Content], str] = lambda content: plain(content).replace("[", "(").replace("]", ")")  # noqa: E731
+        return file.segment(alt_start, end, (image["alt"],), bare) if has_words(image["alt"]) else None
     content = inline_markdown(file.text, block, known)
     if not has_words(plain(content)):
         return None
     begins_block = [_BLOCK_START.match(file.text, *line) is not None for line in block.lines]
-    edits = _edits(start, end, content, _escaper(raw, plain(content), block.is_cell), begins_block)
-    return Segment(content, edits, file.line(start))
+    escape = _escaper(raw, plain(content), block.is_cell)
+    return file.segment(start, end, content, partial(_written_block, escape=escape, begins_block=begins_block))
 
 
-def _edits(
-    start: int, end: int, source: Content, escape: Callable[[str], str], begins_block: Sequence[bool]
-) -> Callable[[Content], Iterable[Edit]]:
-    def edits(translation: Content) -> Iterable[Edit]:
-        if is_unchanged(translation, source):
-            return []
-        written = ""
-        for number, (line_break, line) in enumerate(_lines(_without_blank_lines(translation))):
-            text = render(tuple(line), escape)
-            # lines that begin so in the source are not blocks there
-            is_known = begins_block[0] if not number else any(begins_block[1:])
-            begins = None if is_known else _BLOCK_START.match(text)
-            if begins and _is_text(line[0]):
-                # escape text that would begin another kind of block
-                offset = begins.end() if begins[0].isdigit() else 0
-                text = f"{text[:offset]}\\{text[offset:]}"
-            # markup that would begin one stays in the line before
-            written += (" " if begins and number and not _is_text(line[0]) else line_break) + text
-        return [Edit(start, end, written)]
-
-    return edits
+def _written_block(translation: Content, escape: Callable[[str], str], begins_block: Sequence[bool]) -> str:
+    written = ""
+    for number, (line_break, line) in enumerate(_lines(_without_blank_lines(translation))):
+        text = render(tuple(line), escape)
+        # lines that begin so in the source are not blocks there
+        is_known = begins_block[0] if not number else any(begins_block[1:])
+        begins = None if is_known else _BLOCK_START.match(text)
+        if begins and _is_text(line[0]):
+            # escape text that would begin another kind of block
+            offset = begins.end() if begins[0].isdigit() else 0
+            text = f"{text[:offset]}\\{text[offset:]}"
+        # markup that would begin one stays in the line before
+        written += (" " if begins and number and not _is_text(line[0]) else line_break) + text
+    return written
 
 
 def _lines(content: Content) -> Iterator[tuple[str, list[Item]]]:

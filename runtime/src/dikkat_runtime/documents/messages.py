@@ -1,12 +1,15 @@
 """Read texts of programs as content: their format directives, hard line breaks and marks of shortcut keys."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from gettext import c2py
 from itertools import count
 
-from dikkat_runtime.documents.segments import Content, Item, Tag, tagged, tags_of
+from dikkat_runtime.documents.segments import Content, Item, Segment, Tag, tagged, tags_of
+from dikkat_runtime.errors import msg
+from dikkat_runtime.text.placeholders import has_words
 
 _C_FORMAT = re.compile(
     r"%(?:(?P<number>\d+)\$)?(?P<rest>[-+ #0'I]*+(?:\*|\d++)?(?:\.(?:\*|\d++)?)?(?:hh|h|ll|l|q|j|z|t|L)?"
@@ -139,3 +142,185 @@ class PluralRule:
     def takes_singular(self, form: int) -> bool:
         """Return whether a form is translated from the singular of the source."""
         return form == self.singular
+
+
+# The syntax of ICU: each branch of a plural or a choice is a text of its own, and all syntax stays.
+# Source: Unicode, MessageFormat 1.0 (ICU User Guide), and the plural rules of CLDR 46.
+
+_COMPLEX = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
+_HEAD = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?P<kind>plural|selectordinal|select)\s*+,(?:\s*+offset:\d++)?\s*+")
+_BRANCH = re.compile(r"(?P<key>=\d++|[^\s{}]++)\s*+\{")
+_QUOTED = re.compile(r"'[{}#|][^']*+'")
+_PLAIN = re.compile(r"[^{}'#\0]*+")
+_MAX_DEPTH = 16
+"""Most arguments inside each other; people write two or three."""
+BROKEN = msg("messages with malformed plurals or choices, not translated")
+_PLURALS = {
+    "other": "ja,ko,zh,th,vi,id,ms,lo,my,km,jv,su,yo",
+    "one,few,many,other": "pl,ru,uk,be,lt,cs,sk",
+    "one,few,other": "hr,sr,bs,ro,sh,mo",
+    "one,two,few,other": "sl",
+    "one,two,other": "he,iw",
+    "zero,one,other": "lv",
+    "zero,one,two,few,many,other": "ar,cy",
+    "one,two,few,many,other": "ga,mt,br,gv",
+    "one,many,other": "fr,es,it,pt,ca",
+}
+_ORDINALS = {
+    "one,two,few,other": "en,ca,mr", "one,other": "fr,sv,hu,vi,ro,ms,ga,hy,lo,ne,fil,mo", "few,other": "uk,be,tk",
+    "many,other": "it,kk,sc", "one,many,other": "ka,sq", "one,two,many,other": "mk", "one,few,many,other": "az",
+    "one,two,few,many,other": "gu,hi,bn,as", "zero,one,two,few,many,other": "cy",
+}  # fmt: skip
+
+
+def _by_language(table: dict[str, str]) -> dict[str, list[str]]:
+    return {language: names.split(",") for names, languages in table.items() for language in languages.split(",")}
+
+
+_CATEGORIES, _ORDINAL_CATEGORIES = _by_language(_PLURALS), _by_language(_ORDINALS)
+_KEPT = frozenset(("many",))
+"""Categories of so large numbers in French, Spanish and others that a message need not have them."""
+
+
+def plural_categories(language: str, *, is_ordinal: bool = False) -> list[str]:
+    """Return the plural categories that a message in a language needs: of numbers of things, or of positions."""
+    code = language.lower().replace("_", "-").partition("-")[0]
+    if is_ordinal:
+        return _ORDINAL_CATEGORIES.get(code, ["other"])
+    categories = _CATEGORIES.get(code, ["one", "other"])
+    return [name for name in categories if "few" in categories or name not in _KEPT]
+
+
+class _SyntaxError(Exception):
+    """A message that does not follow the syntax."""
+
+
+def has_choices(text: str) -> bool:
+    """Return whether a text holds a plural or a choice."""
+    return "{" in text and _COMPLEX.search(text) is not None
+
+
+def icu_content(content: Content, language: str) -> Content | None:
+    """Return content in which the syntax of plurals and choices is tags that part it; None where it is broken.
+
+    A plural gets the categories of `language` that it lacks, with what it says of `other`. Content without plurals and
+    choices is returned as it is.
+    """
+    tags = [item for item in content if isinstance(item, Tag)]
+    text = "".join(item if isinstance(item, str) else "\0" for item in content)
+    if "\0" in "".join(item for item in content if isinstance(item, str)) or not has_choices(text):
+        return content
+    try:
+        reader = _Reader(text, tags, language)
+        items, end = reader.message(0, 0, is_plural=False)
+        if end == len(text) and (whole := reader.whole_branches()):
+            items, end = (reader := _Reader(whole, tags, language)).message(0, 0, is_plural=False)
+    except _SyntaxError:
+        return None
+    return tuple(item for item in items if item != "") if end == len(reader.text) else None
+
+
+def icu_segments(segments: Sequence[Segment], language: str, remarks: Counter[str]) -> list[Segment]:
+    """Return segments with plurals and choices read; a message of broken syntax is left out and counted."""
+    read: list[Segment] = []
+    for segment in segments:
+        content = icu_content(segment.content, language)
+        if content is None:
+            remarks[BROKEN] += 1
+        else:
+            read.append(segment if content is segment.content else replace(segment, content=content))
+    return read
+
+
+def _split(text: str) -> Item:
+    return Tag("void", text, parts_text=True, is_text=True)
+
+
+class _Reader:
+    """A reader of one message, in which a zero stands for each tag of the file."""
+
+    def __init__(self, text: str, tags: Sequence[Tag], language: str) -> None:
+        self.text, self._tags = text, iter(tags)
+        self._outer: list[tuple[int, int, str, list[tuple[int, int, int]]]] = []
+        """Of each argument outside of others: where it begins and ends, its head, and where its branches stand."""
+        self._categories = {
+            "plural": plural_categories(language),
+            "selectordinal": plural_categories(language, is_ordinal=True),
+        }
+
+    def message(self, start: int, depth: int, *, is_plural: bool) -> tuple[list[Item], int]:
+        """Return the items from `start` to the brace that ends them, and where that is."""
+        items: list[Item] = []
+        position = start
+        while position < len(self.text) and self.text[position] != "}":
+            character = self.text[position]
+            if character == "'" and (quoted := _QUOTED.match(self.text, position)):
+                items.append(Tag("word", quoted[0], position + 1, is_text=True))
+                position = quoted.end()
+            elif character == "{" and (head := _HEAD.match(self.text, position)):
+                argument, position = self._argument(head, depth + 1, is_plural=is_plural or head["kind"] != "select")
+                items += argument
+            elif character == "{":
+                end = self.text.find("}", position) + 1
+                if not end or "{" in self.text[position + 1 : end]:
+                    raise _SyntaxError
+                items.append(Tag("word", self.text[position:end], position + 1, is_text=True))
+                position = end
+            elif character == "#" and is_plural:
+                items.append(Tag("word", "#", position + 1, is_text=True))
+                position += 1
+            elif character == "\0":
+                items.append(next(self._tags))
+                position += 1
+            else:
+                end = 2 if self.text.startswith("''", position) else 1
+                plain = _PLAIN.match(self.text, position + end)
+                end = plain.end() if plain else position + end
+                text = self.text[position:end].replace("''", "'")
+                if items and isinstance(last := items[-1], str):
+                    items[-1] = last + text
+                else:
+                    items.append(text)
+                position = end
+        return items, position
+
+    def _argument(self, head: re.Match[str], depth: int, *, is_plural: bool) -> tuple[list[Item], int]:
+        if depth > _MAX_DEPTH:
+            raise _SyntaxError
+        items: list[Item] = [_split(head[0])]
+        branches: dict[str, list[Item]] = {}
+        spans: list[tuple[int, int, int]] = []
+        position = head.end()
+        while branch := _BRANCH.match(self.text, position):
+            inner, end = self.message(branch.end(), depth, is_plural=is_plural)
+            if end >= len(self.text):
+                raise _SyntaxError
+            branches[branch["key"]] = inner
+            spans.append((branch.start(), branch.end(), end))
+            space = re.compile(r"\s*").match(self.text, end + 1)
+            position = space.end() if space else end + 1
+            items += [_split(branch[0]), *inner, _split(self.text[end:position])]
+        if "other" not in branches or self.text[position : position + 1] != "}":
+            raise _SyntaxError
+        if depth == 1:
+            self._outer.append((head.start(), position + 1, head[0], spans))
+        for category in self._categories.get(head["kind"], ()):
+            if category not in branches:
+                items += [_split(f" {category} {{"), *branches["other"], _split("}")]
+        return [*items, _split("}")], position + 1
+
+    def whole_branches(self) -> str:
+        """Return the message with the text around its only plural or choice put into each branch; empty if none is."""
+        if len(self._outer) != 1:
+            return ""
+        start, end, head, spans = self._outer[0]
+        before, after = self.text[:start], self.text[end:]
+        if not has_words(before + after) or set(before + after) & set("\0#'"):
+            return ""
+        branches = (f"{self.text[first:inner]}{before}{self.text[inner:last]}{after}}}" for first, inner, last in spans)
+        return f"{head}{' '.join(branches)}}}"
+
+
+def icu_text(text: str) -> str:
+    """Return a translated text in which no apostrophe before a brace quotes it."""
+    return re.sub(r"'(?=[{}#])|'$", "''", text)

@@ -5,11 +5,12 @@ Source: ECMA-376, part 1: chapters 17 (WordprocessingML), 18.4 (shared strings) 
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import partial
 
 from dikkat_runtime.documents.archives import Archive, ArchiveDocument, check_depth
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.segments import Content, Edit, Item, Kind, Options, Segment, Tag, is_unchanged, plain
+from dikkat_runtime.documents.segments import Content, Item, Kind, Options, Segment, Tag, plain
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
@@ -108,8 +109,8 @@ class _Part:
             return None
         start, end_at = self._nodes[first].start, self._nodes[last].start
         space = ' xml:space="preserve"' if self.has_space else ""
-        edits = _edits(start, end_at, content, reader, prefix, space)
-        return Segment(content, edits, self._file.line(start), start)
+        write = partial(_written, base=reader.base, is_direct=reader.is_direct, prefix=prefix, space=space)
+        return self._file.segment(start, end_at, content, write)
 
 
 class _Runs:
@@ -254,30 +255,22 @@ class _Runs:
         return "".join(node.raw for node in self._nodes[start : end + 1])
 
 
-def _edits(
-    start: int, end: int, source: Content, reader: _Runs, prefix: str, space: str
-) -> Callable[[Content], Iterable[Edit]]:
-    base, is_direct = reader.base, reader.is_direct
-
-    def edits(translation: Content) -> Iterable[Edit]:
-        if is_unchanged(translation, source):
-            return
-        parts: list[str] = []
-        styles = [base]
-        for item in translation:
-            if isinstance(item, Tag) and item.markup.startswith(_RUN):
-                styles = [*styles, item.markup[len(_RUN) :]] if item.kind == "open" else styles[:-1]
-            elif isinstance(item, Tag) and not item.is_text:
-                parts.append(item.markup)
+def _written(translation: Content, base: str, is_direct: bool, prefix: str, space: str) -> str:
+    """Return a translation in runs, or where `is_direct` without any."""
+    parts: list[str] = []
+    styles = [base]
+    for item in translation:
+        if isinstance(item, Tag) and item.markup.startswith(_RUN):
+            styles = [*styles, item.markup[len(_RUN) :]] if item.kind == "open" else styles[:-1]
+        elif isinstance(item, Tag) and not item.is_text:
+            parts.append(item.markup)
+        else:
+            text = escaped(item if isinstance(item, str) else item.markup)
+            if is_direct and parts:
+                parts[-1] += text
+            elif is_direct:
+                parts.append(text)
             else:
-                text = escaped(item if isinstance(item, str) else item.markup)
-                if is_direct and parts:
-                    parts[-1] += text
-                elif is_direct:
-                    parts.append(text)
-                else:
-                    parts.append(f"<{prefix}r>{styles[-1]}<{prefix}t{space}>{text}</{prefix}t></{prefix}r>")
-        written = "".join(parts)
-        yield Edit(start, end, f"<{prefix}t{space}>{written}</{prefix}t>" if is_direct else written)
-
-    return edits
+                parts.append(f"<{prefix}r>{styles[-1]}<{prefix}t{space}>{text}</{prefix}t></{prefix}r>")
+    written = "".join(parts)
+    return f"<{prefix}t{space}>{written}</{prefix}t>" if is_direct else written

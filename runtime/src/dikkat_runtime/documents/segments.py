@@ -64,26 +64,20 @@ class Edit:
     text: str
 
 
+Edits = Callable[[Content], Iterable[Edit]]
+"""Returns the edits of a file for a translation."""
+
+
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One text to translate."""
 
     content: Content
-    edits: Callable[[Content], Iterable[Edit]]
-    """Returns the edits of the file for a translation."""
+    edits: Edits
     line: int
     """Line of the text, from 1, for messages."""
     start: int = -1
     """Where it begins in a file whose texts may stand inside tags of others."""
-
-
-def replacement(
-    start: int, end: int, source: Content, escape: Callable[[str], str]
-) -> Callable[[Content], Iterable[Edit]]:
-    """Return the edits that write a translation over its source, which stays as it is where it comes back unchanged."""
-    return lambda translation: (
-        [] if is_unchanged(translation, source) else [Edit(start, end, render(translation, escape))]
-    )
 
 
 class Document(Protocol):

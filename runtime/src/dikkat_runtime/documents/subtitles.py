@@ -27,7 +27,6 @@ from dikkat_runtime.documents.segments import (
     is_unchanged,
     plain,
     render,
-    replacement,
     stripped,
     tagged,
 )
@@ -172,7 +171,7 @@ def _segments(
             span = (start, cues[0].start + line.end())
             text = file.text[slice(*span)]
             content = _content(text, span[0], read)
-            segments.append(Segment(content, replacement(*span, content, escape(text)), file.line(span[0])))
+            segments.append(file.segment(*span, content, partial(render, escape=escape(text))))
         return segments
     if not cues:
         return []

@@ -3,11 +3,11 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, render
+from dikkat_runtime.documents.segments import Content, Edit, Edits, Options, Segment, render
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.rows.dialect import Dialect, find_dialect, first_lines, require_columns
 from dikkat_runtime.rows.line_rows import json_object
@@ -92,9 +92,7 @@ def _column(name: str, head: Sequence[str], wanted: str | None, known: Sequence[
     raise UsageError('{name}:1: no column is called "{column}"; known: {known}', name, wanted, shown(", ".join(head)))
 
 
-def _cell_edits(
-    file: DecodedFile, row: Sequence[Span], index: int, dialect: Dialect
-) -> Callable[[Content], Iterable[Edit]]:
+def _cell_edits(file: DecodedFile, row: Sequence[Span], index: int, dialect: Dialect) -> Edits:
     before = file.text[slice(*row[index])] if index < len(row) else ""
 
     def edits(translation: Content) -> Iterable[Edit]:

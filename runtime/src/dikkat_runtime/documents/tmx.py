@@ -8,11 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import BinaryIO, TypeVar
 
+from dikkat_runtime.documents.bilingual_xml import Elements, stream_elements
 from dikkat_runtime.documents.decoded_file import TextDocument
-from dikkat_runtime.documents.inline_codes import Edits, Elements
-from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, plain, render
+from dikkat_runtime.documents.segments import Content, Edit, Edits, Options, Segment, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, quoted, xml_nodes
-from dikkat_runtime.documents.xml_stream import stream_elements
 from dikkat_runtime.errors import DataError, UsageError, msg
 
 T = TypeVar("T")

@@ -4,22 +4,21 @@ A translation is marked as made by a machine and to be reviewed; approved, final
 Source: OASIS, XLIFF 1.2 (2008) and XLIFF 2.1 (2018).
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
+from dikkat_runtime.documents.bilingual_xml import Elements, stream_elements, with_states
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.icu import icu_segments
-from dikkat_runtime.documents.inline_codes import Edits, Elements
-from dikkat_runtime.documents.segments import Content, Edit, Options, Segment, is_language, plain, render
+from dikkat_runtime.documents.messages import icu_segments
+from dikkat_runtime.documents.segments import Content, Edit, Edits, Options, Segment, is_language, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaped, matching, xml_nodes
-from dikkat_runtime.documents.xml_stream import stream_elements
 from dikkat_runtime.errors import DataError, msg
 
 _KEPT_STATES = frozenset(("final", "signed-off", "translated", "reviewed"))
 _STRUCTURE = frozenset(("file", "group", "unit", "trans-unit", "segment", "source", "seg-source", "target"))
+_MACHINE_MADE = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
 INSIDE = "units inside another unit, not translated"
 
 
@@ -102,27 +101,20 @@ def _read_trans_unit(file: _File, unit: int) -> None:
     if target is not None and _has_text(file, target) and not state.startswith(("new", "needs-translation")):
         file.remarks[msg("units that are translated already")] += 1
         return
-    content = file.content(source if cut is None else cut)
-    file.segments.append(Segment(content, _unit_edits(file, source, cut, target), file.file.line(node.start)))
+    read = source if cut is None else cut
+    edits = _target_edits(file, source, read, target, _MACHINE_MADE)
+    file.segments.append(Segment(file.content(read), edits, file.file.line(node.start)))
 
 
-def _unit_edits(file: _File, source: int, cut: int | None, target: int | None) -> Edits:
+def _target_edits(file: _File, source: int, before: int, target: int | None, states: str = "") -> Edits:
+    """Return the edits that write a target with these attributes; where there is none it follows `before`."""
+    if target is not None:
+        return file.replacing(target, states)
+
     def edits(translation: Content) -> Iterable[Edit]:
-        written = render(translation, escaped)
-        prefix = file.nodes[source].name.removesuffix("source")
-        states = ' state="needs-review-translation" state-qualifier="leveraged-mt"'
-        if target is None:
-            end = file.nodes[file.partner[source if cut is None else cut]].end
-            lead = _indentation(file, source)
-            yield Edit(end, end, f"{lead}<{prefix}target{states}>{written}</{prefix}target>")
-            return
-        opening, closing = file.nodes[target], file.nodes[file.partner[target]]
-        head = _with_states(opening.raw, states)
-        if opening.kind == "empty":
-            yield Edit(opening.start, opening.end, f"{head}{written}</{opening.name}>")
-        else:
-            yield Edit(opening.start, opening.end, head)
-            yield Edit(opening.end, closing.start, written)
+        end = file.nodes[file.partner[before]].end
+        name = f"{file.nodes[source].name.removesuffix('source')}target"
+        yield Edit(end, end, f"{_indentation(file, source)}<{name}{states}>{render(translation, escaped)}</{name}>")
 
     return edits
 
@@ -185,28 +177,13 @@ def _read_unit(file: _File, unit: int) -> None:
 
 
 def _segment_edits(file: _File, segment: int, source: int, target: int | None) -> Edits:
-    replace = None if target is None else file.replacing(target)
+    opening, write = file.nodes[segment], _target_edits(file, source, source, target)
 
     def edits(translation: Content) -> Iterable[Edit]:
-        opening = file.nodes[segment]
-        head = _with_states(opening.raw, ' state="translated" subState="mt:unreviewed"')
-        yield Edit(opening.start, opening.end, head)
-        if replace is not None:
-            yield from replace(translation)
-            return
-        end = file.nodes[file.partner[source]].end
-        prefix = opening.name.removesuffix("segment")
-        lead = _indentation(file, source)
-        yield Edit(end, end, f"{lead}<{prefix}target>{render(translation, escaped)}</{prefix}target>")
+        head = with_states(opening.raw, ' state="translated" subState="mt:unreviewed"')
+        return [Edit(opening.start, opening.end, head), *write(translation)]
 
     return edits
-
-
-def _with_states(tag: str, states: str) -> str:
-    """Return an opening tag with attributes, replacing those of the same names."""
-    for name in re.findall(r"\s([\w-]+)=", states):
-        tag = re.sub(rf"""(?<!\s)\s++{name}\s*=\s*(?:"[^"]*"|'[^']*')""", "", tag)
-    return tag.removesuffix(">").removesuffix("/").rstrip() + states + ">"
 
 
 def _indentation(file: _File, element: int) -> str:

@@ -3,15 +3,17 @@
 Nothing outside the file is fetched, and a file that declares entities is refused.
 """
 
+import html
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NoReturn
 from xml.parsers import expat
 
 from dikkat_runtime.documents.decoded_file import DecodedFile
+from dikkat_runtime.documents.segments import Item, Tag
 from dikkat_runtime.errors import DataError, msg
 
 _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
@@ -168,3 +170,57 @@ def escaped(text: str) -> str:
 def quoted(text: str) -> str:
     """Escape text for an attribute in double quotation marks."""
     return escaped(text).replace('"', "&quot;")
+
+
+# References in a text: letters and signs are text, and what only a DTD knows is a tag that stays.
+
+_ANY_REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[^\W\d][\w.:-]*+);")
+_REWRITTEN = frozenset("\"'")
+"""Characters of ASCII that are written as references again where the source has such."""
+
+
+def text_items(raw: str) -> list[Item]:
+    """Return text and references of the characters `raw` between two tags of a file."""
+    if "&" not in raw:
+        return [raw]
+    items: list[Item] = []
+    text, position = "", 0
+    for match in _ANY_REFERENCE.finditer(raw):
+        text += raw[position : match.start()]
+        position = match.end()
+        character = _character(match[0])
+        if character is not None:
+            text += character
+            continue
+        # an entity of the file's own stands for words; a space, or a sign that HTML names, for none
+        is_word = match[0][1] != "#" and html.unescape(match[0]) == match[0]
+        items += [text, Tag("word" if is_word else "void", match[0])]
+        text = ""
+    return [item for item in (*items, text + raw[position:]) if item != ""]
+
+
+def escaper(source: str) -> Callable[[str], str]:
+    """Return a function that escapes text with the same references for the same characters as the source has."""
+    references = {
+        ord(character): reference
+        for character, reference in references_of(source).items()
+        if character in _REWRITTEN or ord(character) > 127
+    }
+    return lambda text: escaped(text).translate(references)
+
+
+def references_of(source: str) -> dict[str, str]:
+    """Return how the characters that stand in the source as references are written there."""
+    # a name rather than a number, where the source has both
+    by_kind = sorted(_ANY_REFERENCE.findall(source), key=lambda reference: reference[1] != "#")
+    known = ((_character(reference), reference) for reference in by_kind)
+    return {character: reference for character, reference in known if character}
+
+
+def _character(reference: str) -> str | None:
+    """Return the character of a reference; None for a space, no character, and a name that is none of a letter."""
+    character = unescaped(reference)
+    if character == reference:
+        character = html.unescape(reference)
+        return character if len(character) == 1 and character.isalpha() else None
+    return None if character in " \t\r\n" or escaped(character) == "" else character

@@ -19,7 +19,7 @@ from yaml.events import (
 
 from dikkat_runtime.documents.app_strings import AppStrings, Copy
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
-from dikkat_runtime.documents.icu import plural_categories
+from dikkat_runtime.documents.messages import plural_categories
 from dikkat_runtime.documents.segments import Edit, Options, is_language
 from dikkat_runtime.errors import DataError
 

@@ -96,11 +96,6 @@ class EngineChoice:
     """Why it is this precision; empty where it was asked for."""
 
     @property
-    def is_native(self) -> bool:
-        """True where the native engine computes the run."""
-        return not self.why_not_native
-
-    @property
     def shown_reason(self) -> str:
         """The reason why the native engine does not compute, for users who did not ask for another engine."""
         return "" if self.is_asked else self.why_not_native

@@ -100,6 +100,23 @@ class EngineInfo:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class SearchRequest:
+    """Hold what a search is asked for single sources, in addition to its options."""
+
+    numbers: Sequence[int] | None = None
+    """The numbers of the sentences, by default from 0: with the seed they decide what sampling draws."""
+    constraints: Sequence[Constraint | None] | None = None
+    """One a source: beam search and greedy decoding write only what meets it; sampling has none."""
+    neighbours: Sequence[Neighbours | None] = ()
+    """One a source: search holds tokens that followed like states for likelier."""
+    threads: int | None = None
+    """By default those of the engine."""
+
+
+PLAIN_SEARCH = SearchRequest()
+
+
 class Engine(Protocol):
     """An engine computes with the weights of one translator and is chosen once, when they are loaded."""
 
@@ -111,21 +128,9 @@ class Engine(Protocol):
         """Encode sources (ids without an end mark, none empty) with `threads` threads, by default the engine's."""
 
     def search(
-        self,
-        memory: Memory,
-        options: DecodingOptions,
-        *,
-        numbers: Sequence[int] | None = None,
-        threads: int | None = None,
-        constraints: Sequence[Constraint | None] | None = None,
-        neighbours: Sequence[Neighbours | None] = (),
+        self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source, best first, found by the algorithm that the options stand for.
-
-        `numbers` are those of the sentences, by default from 0: with the seed they decide what sampling draws. With
-        `constraints`, one a source, beam search and greedy decoding write only what meets them; sampling has none.
-        With `neighbours`, one a source, search holds tokens that followed like states for likelier.
-        """
+        """Return the hypotheses of each source, best first, found by the algorithm that the options stand for."""
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> Steps:
         """Single steps over sources that are read, with so many rows for each; greedy decoding has one."""

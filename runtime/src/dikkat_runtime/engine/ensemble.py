@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
-from dikkat_runtime.engine.contract import Engine, Steps
+from dikkat_runtime.engine.constraints import length_caps, rows_of_beam
+from dikkat_runtime.engine.contract import PLAIN_SEARCH, Engine, SearchRequest, Steps
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
@@ -31,27 +31,20 @@ class EnsembleEngine:
         return Memory(np.concatenate([memory.states for memory in memories], axis=2), memories[0].lengths)
 
     def search(
-        self,
-        memory: Memory,
-        options: DecodingOptions,
-        *,
-        numbers: Sequence[int] | None = None,
-        threads: int | None = None,
-        constraints: Sequence[Constraint | None] | None = None,
-        neighbours: Sequence[Neighbours | None] = (),
+        self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see `Engine`."""
         is_sampling = isinstance(options, SamplingOptions)
         beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
-        beam_size = beam_size if is_sampling else rows_of_beam(beam_size, constraints)
-        steps = self.steps(memory, beam_size, neighbours)
-        caps = length_caps(memory.lengths, options, constraints)
+        beam_size = beam_size if is_sampling else rows_of_beam(beam_size, asked.constraints)
+        steps = self.steps(memory, beam_size, asked.neighbours)
+        caps = length_caps(memory.lengths, options, asked.constraints)
         if (limit := steps.limit) is not None:
             caps = [min(cap, limit) for cap in caps]
         if isinstance(options, SamplingOptions):
-            numbers = range(len(caps)) if numbers is None else numbers
+            numbers = range(len(caps)) if asked.numbers is None else asked.numbers
             return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers)]
-        return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
+        return stepwise_beam_search(steps, options, beam_size, n_best, caps, asked.constraints)
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> "EnsembleSteps":
         """Return single steps of all members side by side; see `Engine`."""

@@ -8,8 +8,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
-from dikkat_runtime.engine.contract import EngineInfo
+from dikkat_runtime.engine.constraints import length_caps, rows_of_beam
+from dikkat_runtime.engine.contract import PLAIN_SEARCH, EngineInfo, SearchRequest
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights, Positions
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
@@ -224,25 +224,18 @@ class NativeEngine:
         return Memory(_padded(require_finite(states, self._weights.where), lengths), lengths, words)
 
     def search(
-        self,
-        memory: Memory,
-        options: DecodingOptions,
-        *,
-        numbers: Sequence[int] | None = None,
-        threads: int | None = None,
-        constraints: Sequence[Constraint | None] | None = None,
-        neighbours: Sequence[Neighbours | None] = (),
+        self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see `Engine`."""
-        caps = length_caps(memory.lengths, options, constraints)
+        caps = length_caps(memory.lengths, options, asked.constraints)
         # no hypothesis may be longer than the table of learned positions
         if self._learned is not None:
             longest = len(self._learned) - (self.settings.target_prefix is not None)
             caps = [min(cap, longest) for cap in caps]
-        threads = threads or self.info.threads
+        threads, constraints, neighbours = asked.threads or self.info.threads, asked.constraints, asked.neighbours
         if isinstance(options, SamplingOptions):
             steps = StepDecoder(self._decoder, memory, 1, threads, self.positions)
-            numbers = range(len(caps)) if numbers is None else numbers
+            numbers = range(len(caps)) if asked.numbers is None else asked.numbers
             return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers)]
         beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
         if options.limits_repetition or constraints is not None:

@@ -60,7 +60,7 @@ def rotated(x: Array, cosines: Array, sines: Array) -> Array:
 
 
 Allowed = Mapping[str, tuple[object, ...]]
-"""The values of each setting that can be computed; any other needs PyTorch."""
+"""The values of each setting that can be computed, the default first; any other needs PyTorch."""
 
 _IMPORTED: Allowed = {
     "first_norm": (True,),
@@ -205,7 +205,8 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     model = config.get("model")
     if not isinstance(model, dict):
         raise DataError("{where}: damaged: it has no section `model`; restore the file", where)
-    known = {*allowed, *_IGNORED, *ModelSettings.__dataclass_fields__}
+    fields = set(ModelSettings.__dataclass_fields__)
+    known, chosen = {*allowed, *_IGNORED, *fields}, fields.difference(_BY_STACKS)
     if unknown := sorted(set(model) - known):
         raise UsageError(
             "{where}: model.{setting} is a setting that this runtime does not know; upgrade it", where, unknown[0]
@@ -225,25 +226,19 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     usual = 1.0 / math.sqrt(head_dim) if model.get("score", "scaled_dot") == "scaled_dot" else 1.0
     target = model.get("target_vocab_size")
     sizes = ("vocab_size", "feed_forward_dim", "encoder_layers", "decoder_layers", "max_positions")
+    own: dict[str, Any] = {name: model.get(name, values[0]) for name, values in allowed.items() if name in chosen}
+    own |= {name: _whole(model, name, where) for name in sizes}
     return ModelSettings(
-        **{name: _whole(model, name, where) for name in sizes},
+        **own,
         target_vocab_size=None if target is None else _whole(model, "target_vocab_size", where),
         model_dim=width,
         num_heads=heads,
         num_kv_heads=groups,
         head_dim=head_dim,
         norm_eps=_number(model, "norm_eps", 1e-5, where),
-        activation=model.get("activation", "relu"),
-        norm=model.get("norm", "layer"),
-        norm_placement=model.get("norm_placement", "pre"),
-        positions=model.get("positions", "sinusoidal"),
         inverse_temperature=_number(model, "inverse_temperature", usual, where),
         scale_embeddings=bool(model.get("scale_embeddings", True)),
-        embedding_norm=bool(model.get("embedding_norm", False)),
         tie_embeddings=bool(model.get("tie_embeddings", True)),
-        output_bias=bool(model.get("output_bias", False)),
-        decoder_memory=model.get("decoder_memory", "attention"),
-        add_source_eos=model.get("add_source_eos", True),
         rotary_frequencies=_frequencies(model, "rotary_frequencies", head_dim, where),
         window_rotary_frequencies=_frequencies(model, "window_rotary_frequencies", head_dim, where),
         attention_window=None
@@ -251,8 +246,6 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         else int(_number(model, "attention_window", 0, where)),
         global_tokens=int(_number(model, "global_tokens", 0, where)),
         layer_kinds=_layer_kinds(model, where),
-        parallel_residual=bool(model.get("parallel_residual", False)),
-        query_key_norm=model.get("query_key_norm"),
         logit_softcap=None if model.get("logit_softcap") is None else _number(model, "logit_softcap", 1.0, where),
         target_prefix=_target_prefix(model, where),
     )

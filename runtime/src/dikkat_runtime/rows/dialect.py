@@ -73,7 +73,7 @@ def has_header(rows: Sequence[Sequence[str]]) -> bool:
     if len(others) < _MIN_ROWS:
         return False
     columns = list(zip_longest(*others, fillvalue=""))[: len(first)]
-    if any(_all_numbers(column) for column in columns):
+    if any(all(map(is_number, column)) for column in columns):
         return True
     below = [(cell.strip(), column) for cell, column in zip(first, columns, strict=False) if cell.strip()]
     if any(_names_long_text(*cells) for cells in below) and any(
@@ -96,10 +96,6 @@ def _may_be_name(cell: str) -> bool:
 def _is_name(cell: str) -> bool:
     words = [word.rstrip("0123456789") for word in _WORD.findall(cell.casefold())]
     return bool(words) and all(word in _HEADER_NAMES or word in _LANGUAGES or not word for word in words) and any(words)
-
-
-def _all_numbers(column: Sequence[str]) -> bool:
-    return all(map(is_number, column))
 
 
 def _names_long_text(cell: str, column: Sequence[str], times: float = 3.0) -> bool:

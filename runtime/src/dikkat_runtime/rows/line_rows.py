@@ -2,10 +2,13 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Protocol
 
-from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.errors import DataError, UsageError, msg, plural
 from dikkat_runtime.files import MAX_LINE_LENGTH
 from dikkat_runtime.rows.contract import (
     CHUNK_BYTES,
@@ -18,6 +21,7 @@ from dikkat_runtime.rows.contract import (
     RowWriter,
     Values,
 )
+from dikkat_runtime.rows.dialect import Dialect, find_dialect, first_lines, split_rows
 from dikkat_runtime.rows.packed_files import packing_into, read_lines, reading_errors, unpacked
 from dikkat_runtime.text import text_files
 
@@ -28,26 +32,20 @@ USUAL_COLUMNS = ("text", "source", "sentence")
 """Names of the column that is taken where none is named."""
 
 
-LineOf = Callable[[str, Values], str]
-"""From a text and its values to the line that the command for lines prints."""
-
-
 class RowError(Exception):
     """A row holds no text to work on."""
 
 
-class Record(Protocol):
+@dataclass(slots=True)
+class Record:
     """One row as it stands in the file."""
 
-    @property
-    def size(self) -> int:
-        """The number of its bytes."""
-
-    def text(self) -> str | None:
-        """Return its text, None for none. Raises `RowError`."""
-
-    def written(self, values: Values | None) -> bytes:
-        """Return the row with new values, which are None where it has no text."""
+    size: int
+    """The number of its bytes."""
+    written: Callable[[Values | None], bytes]
+    """Returns the row with new values, which are None where it has no text."""
+    text: Callable[[], str | None]
+    """Returns its text, None for none. Raises `RowError`."""
 
 
 class RecordFormat(Protocol):
@@ -107,15 +105,12 @@ class LineReader:
 
 class _LineWriter:
     def __init__(self, file: IO[bytes], path: Path, packing: Packing, records: RecordFormat) -> None:
-        self._format = records
-        self._has_begun = False
+        head = records.head()
         self._packed = packing_into(file, packing, path)
         self._stream = self._packed.__enter__()
+        self._stream.write(head)
 
     def write(self, chunk: Chunk, answers: Sequence[Values | None]) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            self._stream.write(self._format.head())
         pairs = zip(chunk.rows, answers, strict=True)
         self._stream.write(b"".join(record.written(values) for record, values in pairs))
 
@@ -187,39 +182,28 @@ def require_new(path: Path, columns: Sequence[Column], existing: Sequence[str]) 
 
 
 class PlainText:
-    """Text with a row a line; the output is as the command for lines prints it."""
+    """Text with a row a line; `line_of` returns what the command for lines prints for a text and its values."""
 
-    def __init__(self, line_of: LineOf) -> None:
+    def __init__(self, line_of: Callable[[str, Values], str]) -> None:
         self._line_of = line_of
 
     def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
         """Yield a record a line."""
         for number, line in enumerate(lines):
-            yield _TextLine(line.removeprefix(BOM) if number == 0 else line, self._line_of)
+            line = line.removeprefix(BOM) if number == 0 else line
+            yield Record(len(line), partial(self._written, line), partial(self._text, line))
+
+    def _text(self, line: bytes) -> str:
+        if len(line) > MAX_LINE_LENGTH:
+            raise RowError(msg("the line has more than {max_line_length:,} bytes", MAX_LINE_LENGTH))
+        return decoded(split_end(line)[0])
+
+    def _written(self, line: bytes, values: Values | None) -> bytes:
+        return b"\n" if values is None else f"{self._line_of(self._text(line), values)}\n".encode("utf-8", "replace")
 
     def head(self) -> bytes:
         """Return nothing."""
         return b""
-
-
-class _TextLine:
-    __slots__ = ("_line", "_line_of", "_text")
-
-    def __init__(self, line: bytes, line_of: LineOf) -> None:
-        self._line, self._line_of, self._text = line, line_of, ""
-
-    @property
-    def size(self) -> int:
-        return len(self._line)
-
-    def text(self) -> str:
-        if len(self._line) > MAX_LINE_LENGTH:
-            raise RowError(msg("the line has more than {max_line_length:,} bytes", MAX_LINE_LENGTH))
-        self._text = decoded(split_end(self._line)[0])
-        return self._text
-
-    def written(self, values: Values | None) -> bytes:
-        return b"\n" if values is None else f"{self._line_of(self._text, values)}\n".encode("utf-8", "replace")
 
 
 class JsonLines:
@@ -236,11 +220,38 @@ class JsonLines:
             require_short(line, self._path, number)
             if number == 1 and line.startswith(BOM):
                 self._mark, line = BOM, line.removeprefix(BOM)
-            record = _JsonLine(line, column, self._new)
-            if not column and record.content:
-                column = self._choose(record.content)
-                record.column, self._names = column, list(record.content)
-            yield record
+            raw, end = split_end(line)
+            content, problem = _object(raw)
+            if not column and content:
+                column, self._names = self._choose(content), list(content)
+            text = partial(self._text, content, problem, column) if raw.strip() else lambda: None
+            yield Record(len(raw), partial(self._written, raw, end, content, problem), text)
+
+    def _text(self, content: dict[str, Any], problem: str, column: str) -> str | None:
+        if problem:
+            raise RowError(problem)
+        if column not in content:
+            raise RowError(msg("has no column {column}", column))
+        for new in self._new:
+            if new.name in content:
+                raise RowError(msg("already has a column {name}", new.name))
+        text = content[column]
+        if text is not None and not isinstance(text, str):
+            raise RowError(msg("the column {column} holds no text", column))
+        if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise RowError(msg("the column {column} holds half of a surrogate pair", column))
+        return text
+
+    def _written(self, raw: bytes, end: bytes, content: dict[str, Any], problem: str, values: Values | None) -> bytes:
+        if not raw.strip():
+            return raw + end
+        pairs = zip(self._new, values or [None] * len(self._new), strict=True)
+        new = {column.name: json_value(value) for column, value in pairs if column.name not in content}
+        added = ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {value}" for name, value in new.items())
+        if problem:
+            return f"{{{added}}}".encode() + end
+        before = raw.rstrip()[:-1].rstrip()
+        return before + (b", " if content and added else b"") + added.encode() + b"}" + end
 
     def _choose(self, content: dict[str, Any]) -> str:
         """The column with the texts, whose text in the first object may be null."""
@@ -255,58 +266,15 @@ class JsonLines:
         return self._mark
 
 
-class _JsonLine:
-    __slots__ = ("_end", "_new", "_problem", "_raw", "column", "content")
-
-    def __init__(self, line: bytes, column: str, new: Sequence[Column]) -> None:
-        self._new = new
-        self._raw, self._end = split_end(line)
-        self.column, self.content, self._problem = column, dict[str, Any](), ""
-        if not self._raw.strip():
-            return
-        try:
-            content = json.loads(decoded(self._raw))
-        except RowError as error:
-            self._problem = str(error)
-        except (ValueError, RecursionError) as error:
-            self._problem = msg("is not valid JSON ({error})", error)
-        else:
-            if isinstance(content, dict):
-                self.content = content
-            else:
-                self._problem = msg("is not a JSON object")
-
-    @property
-    def size(self) -> int:
-        return len(self._raw)
-
-    def text(self) -> str | None:
-        if self._problem:
-            raise RowError(self._problem)
-        if not self._raw.strip():
-            return None
-        if self.column not in self.content:
-            raise RowError(msg("has no column {column}", self.column))
-        for column in self._new:
-            if column.name in self.content:
-                raise RowError(msg("already has a column {name}", column.name))
-        text = self.content[self.column]
-        if text is not None and not isinstance(text, str):
-            raise RowError(msg("the column {column} holds no text", self.column))
-        if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise RowError(msg("the column {column} holds half of a surrogate pair", self.column))
-        return text
-
-    def written(self, values: Values | None) -> bytes:
-        if not self._problem and not self._raw.strip():
-            return self._raw + self._end
-        pairs = zip(self._new, values or [None] * len(self._new), strict=True)
-        new = {column.name: json_value(value) for column, value in pairs if column.name not in self.content}
-        added = ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {value}" for name, value in new.items())
-        if self._problem:
-            return f"{{{added}}}".encode() + self._end
-        before = self._raw.rstrip()[:-1].rstrip()
-        return before + (b", " if self.content and added else b"") + added.encode() + b"}" + self._end
+def _object(raw: bytes) -> tuple[dict[str, Any], str]:
+    """Return the object on a line, and what is wrong with another line."""
+    try:
+        content = json.loads(decoded(raw)) if raw.strip() else {}
+    except RowError as error:
+        return {}, str(error)
+    except (ValueError, RecursionError) as error:
+        return {}, msg("is not valid JSON ({error})", error)
+    return (content, "") if isinstance(content, dict) else ({}, msg("is not a JSON object"))
 
 
 def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -335,3 +303,105 @@ def json_value(value: Any) -> str:
         # as many digits as float32 needs to be read back exactly
         return f"[{', '.join(map(str, value))}]"
     return json.dumps(value, ensure_ascii=False)
+
+
+# Tables in text: tabs without quotation marks (TSV), or cells that may stand in quotation marks (CSV).
+
+
+class Table:
+    """A table; its first record names the columns, unless the column with the texts is asked for by number.
+
+    Then it does where it looks like names.
+    """
+
+    def __init__(self, path: Path, column: str, new: Sequence[Column]) -> None:
+        self._path, self._column, self._new = path, column, new
+        self._dialect = Dialect("\t", is_quoted=False, num_columns=0)
+        self._header, self._head = list[str](), b""
+
+    def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
+        """Yield the records after the header.
+
+        Raises `DataError` where there is no such column, a line is too long, or quotation marks are not closed.
+        """
+        sample = first_lines(lines)
+        if not sample:
+            return
+        mark = BOM if sample[0].startswith(BOM) else b""
+        sample[0] = sample[0].removeprefix(BOM)
+        self._dialect = find_dialect(
+            [split_end(line)[0].decode("utf-8", "replace") for line in sample], str(self._path)
+        )
+        rows = self._split(chain(sample, lines))
+        is_numbered = self._column.isdecimal()
+        if not is_numbered or self._dialect.header:
+            head, cells = next(rows)
+            self._header = [cell.strip() for cell in cells]
+            self._head = mark + head
+        index = (
+            int(self._column) - 1
+            if is_numbered
+            else self._header.index(choose_column(self._path, self._column, self._header, self._header))
+        )
+        width = len(self._header)
+        for raw, cells in rows:
+            width = width or len(cells)
+            if not 0 <= index < width:
+                raise DataError("{path}: has no column {column}, only {columns}; --column counts from 1").fill(
+                    self._path, self._column, plural(width, "column")
+                )
+            body, end = split_end(raw)
+            text = partial(self._text, cells, index, width) if body else lambda: None
+            yield Record(len(raw), partial(self._written, body, end, width - len(cells)), text)
+
+    def _text(self, cells: list[str], index: int, width: int) -> str:
+        if len(cells) != width:
+            raise RowError(msg("has {columns}, not {expected}", plural(len(cells), "column"), width))
+        return decoded(cells[index].encode("utf-8", "surrogateescape"))
+
+    def _written(self, body: bytes, end: bytes, missing: int, values: Values | None) -> bytes:
+        if not body or missing < 0:
+            return body + end
+        cells = [""] * len(self._new) if values is None else [_as_text(value) for value in values]
+        return body + self.joined([*[""] * missing, *cells]) + end
+
+    def head(self) -> bytes:
+        """Return the header with the new columns. Raises `UsageError` for a name that is taken."""
+        require_new(self._path, self._new, self._header)
+        if not self._head:
+            return b""
+        body, end = split_end(self._head)
+        return body + self.joined([column.name for column in self._new]) + (end or b"\n")
+
+    def joined(self, cells: Sequence[str]) -> bytes:
+        """Return cells as they stand after others, each with the delimiter before it."""
+        return "".join(self._dialect.delimiter + self._cell(cell) for cell in cells).encode("utf-8", "replace")
+
+    def _cell(self, text: str) -> str:
+        if not self._dialect.is_quoted:
+            return text.translate({9: " ", 10: " ", 13: " "})
+        if any(mark in text for mark in (self._dialect.delimiter, '"', "\n", "\r")) or text != text.strip():
+            return '"' + text.replace('"', '""') + '"'
+        return text
+
+    def _split(self, lines: Iterator[bytes]) -> Iterator[tuple[bytes, list[str]]]:
+        pending = list[bytes]()
+
+        def feed() -> Iterator[str]:
+            for number, line in enumerate(lines, start=1):
+                pending.append(require_short(line, self._path, number))
+                yield line.decode("utf-8", "surrogateescape")
+
+        for _, cells in split_rows(feed(), self._dialect, str(self._path)):
+            yield b"".join(pending), cells
+            pending.clear()
+
+
+def _as_text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, float):
+        return f"{value:.6f}"
+    if isinstance(value, list):
+        return "|".join(map(str, value))
+    return " ".join(map(str, value)) if hasattr(value, "tolist") else str(value)

@@ -4,6 +4,7 @@ import bz2
 import gzip
 import io
 import lzma
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +45,7 @@ def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
     Raises `DataError` for one that is not packed as its name says.
     """
     # the stream closes what it reads as soon as nobody holds it
-    file = cast(io.BufferedReader, io.BufferedReader(_KeptOpen(raw), 1 << 17))
+    file = cast(io.BufferedReader, os.fdopen(raw.fileno(), "rb", 1 << 17, closefd=False))
     stream = packed.unpacked(file, path)
     if packing and stream is file:
         why = msg("its content is not packed") if file.peek(1) else msg("it is empty, like a failed download")
@@ -64,37 +65,11 @@ def packing_into(file: IO[bytes], packing: Packing, path: Path) -> Iterator[IO[b
             yield cast(IO[bytes], stream)
     elif packing == "zst":
         # closing the stream would close the file before it is synchronised
-        with pyarrow(path).CompressedOutputStream(_KeptOpen(file), "zstd") as stream:
+        own = os.fdopen(file.fileno(), "wb", closefd=False)
+        with pyarrow(path).CompressedOutputStream(own, "zstd") as stream:
             yield stream
     else:
         yield file
-
-
-class _KeptOpen(io.RawIOBase):
-    """Passes bytes on to a file and from it, and does not close it."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def seek(self, offset: int, whence: int = 0, /) -> int:
-        return self._file.seek(offset, whence)
-
-    def writable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any, /) -> int:
-        content = self._file.read(len(buffer))
-        buffer[: len(content)] = content
-        return len(content)
-
-    def write(self, content: Any, /) -> int:
-        return self._file.write(content)
 
 
 @contextmanager

@@ -40,28 +40,24 @@ def metrics_of_run(run: Path) -> list[dict[str, Any]]:
 
     Raises `DataError` with file and line, or `MissingInputError`.
     """
-    return read_metrics(checked(run, METRICS), sealed=check_file(run / MANIFEST) is not None)
+    return read_metrics(checked(run, METRICS))
 
 
-def read_metrics(path: Path, *, sealed: bool = False) -> list[dict[str, Any]]:
+def read_metrics(path: Path) -> list[dict[str, Any]]:
     """Return all rows; none when there is no file yet. A last line cut short by a crash is not a row.
 
-    Rows of an older dikkat have no checksum; `sealed` says that each must have one. Raises `DataError` with file and
-    line for a line that is not a row of numbers, or does not match its checksum.
+    Raises `DataError` with file and line for a line that is not a row of numbers, or does not match its checksum.
     """
     content, rows = hashlib.sha256(), []
     for number, line in enumerate(lines_of(path), start=1):
         where = f"{path}:{number}"
         row = _from_line(line, where)
         seal = _SEALED.fullmatch(line, max(0, len(line) - _SEAL_LENGTH))
-        sealed = sealed or seal is not None
-        if sealed:
-            body = line if seal is None else line[: seal.start()] + b"}"
-            if seal is None or with_seal(body, content) != line:
-                raise DataError(
-                    "{where}: damaged: this line or one before it was changed or is missing; restore the file", where
-                )
-            del row[_DIGEST]
+        if seal is None or with_seal(line[: seal.start()] + b"}", content) != line:
+            raise DataError(
+                "{where}: damaged: this line or one before it was changed or is missing; restore the file", where
+            )
+        del row[_DIGEST]
         rows.append(row)
         content.update(line + b"\n")
     return rows
@@ -70,8 +66,7 @@ def read_metrics(path: Path, *, sealed: bool = False) -> list[dict[str, Any]]:
 def foreign_rows(rows: Sequence[Mapping[str, Any]], settings: Mapping[str, Any]) -> list[int]:
     """Return the numbers (from 1) of the rows that were measured under other settings."""
     own = settings_hash(settings)
-    # a row of an older dikkat says nothing about its settings
-    return [number for number, row in enumerate(rows, start=1) if row.get(SETTINGS_HASH, own) != own]
+    return [number for number, row in enumerate(rows, start=1) if row.get(SETTINGS_HASH) != own]
 
 
 def note_changed_settings(run: Path) -> None:

@@ -111,11 +111,6 @@ def read_arrays(path: Path, *kinds: str) -> dict[str, Array]:
     return arrays | aliases
 
 
-def read_step(path: Path) -> str | None:
-    """Return the update at which the weights of a file were saved, or None for those of an older dikkat."""
-    return read_note(path, "step")
-
-
 def read_note(path: Path, name: str) -> str | None:
     """Return what was noted by a name when a safetensors file of dikkat was written, or None where nothing was.
 

@@ -5,30 +5,23 @@ import ipaddress
 import socket
 import threading
 import time
-from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, HistogramMetricFamily
-from prometheus_client.metrics_core import Metric
-from prometheus_client.registry import Collector
 from starlette.requests import Request
 
 from dikkat_runtime.server.bodies import header
 from dikkat_runtime.server.budget import Budget, Share
-from dikkat_runtime.server.catalog import Catalog
 from dikkat_runtime.server.document_store import DocumentStore
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.glossaries import GlossaryStore
 from dikkat_runtime.server.keys import Key, find_key, read_keys
-from dikkat_runtime.server.models import Task
+from dikkat_runtime.server.models import Catalog, Task
 from dikkat_runtime.server.request_error import ClientGone, RequestError
-from dikkat_runtime.server.segment_queue import Batch, SegmentQueue, Ticket
+from dikkat_runtime.server.segment_queue import AnswerStream, Batch, SegmentQueue, StreamTable, Ticket
 from dikkat_runtime.server.settings import LOOPBACK, Limits, ServeSettings
-from dikkat_runtime.server.streams import AnswerStream, StreamTable
 from dikkat_runtime.server.workers import Turns, WorkerPool
 
 KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
@@ -61,7 +54,7 @@ class Access:
         """
         if host in self._checked or self.needs_key:
             return
-        name = _host_name(host)
+        name = (_parts(f"//{host}").hostname or "").lower()
         if name not in self._hosts and not _is_address(name):
             raise RequestError("forbidden", "this host name is not the server's; start it with --allow-host NAME")
         if len(self._checked) < _MAX_CHECKED:
@@ -73,7 +66,7 @@ class Access:
 
     def check_origin(self, origin: str, host: str) -> None:
         """Raise `RequestError` for a request that a page of another origin makes."""
-        if _host_and_port(origin) != host.lower() and not self.allows_origin(origin):
+        if _parts(origin).netloc.lower() != host.lower() and not self.allows_origin(origin):
             raise RequestError(
                 "forbidden", "pages of this origin may not ask; start the server with --allow-origin URL"
             )
@@ -109,20 +102,12 @@ class Access:
         return key
 
 
-def _host_and_port(origin: str) -> str:
-    """Return host and port of an origin, empty where it has none."""
+def _parts(url: str) -> SplitResult:
+    """Return the parts of a URL, all empty where it is none."""
     try:
-        return urlsplit(origin).netloc.lower()
+        return urlsplit(url)
     except ValueError:
-        return ""
-
-
-def _host_name(host: str) -> str:
-    """Return a host without port and brackets."""
-    try:
-        return (urlsplit(f"//{host}").hostname or "").lower()
-    except ValueError:
-        return ""
+        return urlsplit("")
 
 
 def _is_address(name: str) -> bool:
@@ -138,43 +123,16 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 _TOKENS = (8, 32, 128, 512, 2048, 8192, 32768)
 
 
-class RequestCounts(Collector):
-    """Requests by route and status, and their times; counted in one thread, so that no lock is needed."""
-
-    def __init__(self) -> None:
-        self._statuses: dict[tuple[str, int], int] = {}
-        self._seconds: dict[str, tuple[list[int], list[float]]] = {}
-        """By route, requests in each of the buckets and, alone in a list, the sum of their seconds."""
-
-    def add(self, route: str, status: int, seconds: float) -> None:
-        """Count one request."""
-        self._statuses[route, status] = self._statuses.get((route, status), 0) + 1
-        timing = self._seconds.get(route)
-        if timing is None:
-            timing = self._seconds[route] = [0] * (len(_SECONDS) + 1), [0.0]
-        timing[0][bisect_left(_SECONDS, seconds)] += 1
-        timing[1][0] += seconds
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the metrics for Prometheus."""
-        requests = CounterMetricFamily("dikkat_requests", "Requests answered.", labels=("route", "status"))
-        for (route, status), count in self._statuses.items():
-            requests.add_metric((route, str(status)), count)
-        yield requests
-        seconds = HistogramMetricFamily("dikkat_request_seconds", "From the request to its answer.", labels=("route",))
-        for route, (counts, total) in self._seconds.items():
-            names = [*map(str, _SECONDS), "+Inf"]
-            seconds.add_metric((route,), list(zip(names, map(float, accumulate(counts)), strict=True)), total[0])
-        yield seconds
-
-
 class Metrics:
     """Counters of one server; safe to use from several threads."""
 
     def __init__(self) -> None:
         own = self._registry = CollectorRegistry()
-        self._requests = RequestCounts()
-        own.register(self._requests)
+        self.requests = Counter("dikkat_requests", "Requests answered.", ("route", "status"), registry=own)
+        """By a path of the server's own list, and the status of the answer."""
+        self.seconds = Histogram(
+            "dikkat_request_seconds", "From the request to its answer.", ("route",), buckets=_SECONDS, registry=own
+        )
         self._queued = Histogram(
             "dikkat_queue_seconds", "Wait of the oldest segment of a batch.", buckets=_SECONDS, registry=own
         )
@@ -183,27 +141,11 @@ class Metrics:
             "dikkat_batch_tokens", "Source tokens computed together.", buckets=_TOKENS, registry=own
         )
         self._source = Counter("dikkat_source_tokens", "Tokens read by models.", registry=own)
-        self._written = Counter("dikkat_decode_tokens", "Tokens written by language models.", registry=own)
-        self._rejected = Counter("dikkat_rejected", "Requests not answered as asked.", ("reason",), registry=own)
-        self._left = Counter("dikkat_clients_gone", "Clients that left before their answer.", registry=own)
+        self.written = Counter("dikkat_decode_tokens", "Tokens written by language models.", registry=own)
+        self.rejected = Counter("dikkat_rejected", "Requests not answered as asked.", ("reason",), registry=own)
+        self.clients_gone = Counter("dikkat_clients_gone", "Clients that left before their answer.", registry=own)
         self.waiting = Gauge("dikkat_queue_segments", "Segments that wait now.", registry=own)
-        self.inflight = 0
-        """Requests that are being answered now."""
-        Gauge("dikkat_inflight_requests", "Requests being answered now.", registry=own).set_function(
-            lambda: self.inflight
-        )
-
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count one request; `route` is a path of the server's own list. In the event loop."""
-        self._requests.add(route, status, seconds)
-
-    def rejected(self, reason: str) -> None:
-        """Count one request that could not be answered, by the kind of its problem."""
-        self._rejected.labels(reason).inc()
-
-    def client_gone(self) -> None:
-        """Count one client that left."""
-        self._left.inc()
+        self.inflight = Gauge("dikkat_inflight_requests", "Requests being answered now.", registry=own)
 
     def batch(self, batch: Batch, start: float, seconds: float) -> None:
         """Count a computed batch, begun at `start` on the queue's clock."""
@@ -212,10 +154,6 @@ class Metrics:
         self._source.inc(batch.tokens)
         # the wait of the oldest; the others have waited less
         self._queued.observe(start - min(segment.since for segment in batch.segments))
-
-    def written(self, tokens: int) -> None:
-        """Count tokens that a language model wrote."""
-        self._written.inc(tokens)
 
     def page(self) -> bytes:
         """Return all counters in the text format of Prometheus."""
@@ -280,20 +218,17 @@ class EngineThread:
         seconds = time.monotonic() - start
         self.queue.measured(batch, seconds)
         self._metrics.batch(batch, start, seconds)
-        self._in_loop(_deliver, batch, results)
+        assert self._loop is not None
+        if not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(_deliver, batch, results)
 
     def _step(self, stream: AnswerStream) -> None:
         start = time.monotonic()
         goes_on, tokens = stream.step()
         self.streams.measured(tokens, time.monotonic() - start)
-        self._metrics.written(tokens)
+        self._metrics.written.inc(tokens)
         if not goes_on:
             stream.is_cancelled = True
-
-    def _in_loop(self, function: Any, *arguments: Any) -> None:
-        assert self._loop is not None
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, *arguments)
 
 
 def _alone(batch: Batch, item: Any) -> Any:

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-from dataclasses import dataclass, field
 from typing import Any
 
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
@@ -26,26 +25,12 @@ _PIECE = 4096
 """Bytes that are parsed before the bounds are checked again."""
 
 
-@dataclass(frozen=True)
-class ConnectionBounds:
-    """The bounds of every connection of one server, and what all heads hold together."""
-
-    most_connections: int
-    head_seconds: float
-    most_discarded: int
-    """Bytes of a body that are read and forgotten, so that its sender reads why it was refused."""
-    heads: Budget = field(default_factory=lambda: Budget(ALL_HEADS))
-
-    @classmethod
-    def of(cls, limits: Limits) -> "ConnectionBounds":
-        """Return the bounds that follow from the limits of a server."""
-        return cls(limits.connections, limits.head_seconds, limits.upload_bytes)
-
-
 class BoundedProtocol(HttpToolsProtocol):
     """The protocol of uvicorn over httptools, within bounds that need no key to hold."""
 
-    bounds: ConnectionBounds
+    limits: Limits
+    heads: Budget
+    """What the heads of all connections hold together."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the clock of a connection, unless there are too many."""
@@ -58,7 +43,7 @@ class BoundedProtocol(HttpToolsProtocol):
         self._answered: Any = None
         """The request that is being answered; further ones wait in the pipeline."""
         self._head_timer: asyncio.TimerHandle | None = None
-        if len(self.connections) > self.bounds.most_connections:
+        if len(self.connections) > self.limits.connections:
             self.transport.close()
             return
         self._wait_for_head()
@@ -142,34 +127,33 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._line_bytes += len(piece) - self._new_body_bytes
         self._bare_bytes = 0 if self._new_body_bytes else self._bare_bytes + len(piece)
+        most_besides = 0 if self._bare_bytes > AROUND_BODY else self._body_bytes // 2
         if self._is_refused or (self._is_in_head and self._line_bytes >= HEAD_BYTES):
             self._refuse(431, f"the lines before a body have over {HEAD_BYTES:,} bytes or {MAX_HEADERS} headers")
         elif self._is_in_head and not self._holds_head():
             self._refuse(503, "too many long heads at once; send it again later")
-        elif self._is_in_body and self._line_bytes > self._most_around_body():
+        elif self._is_in_body and self._line_bytes > AROUND_BODY + most_besides:
             self._refuse(400, "the lines around the chunks of the body are too long")
-        elif self._is_in_body and self._is_idle() and self._body_bytes > self.bounds.most_discarded:
+        elif self._is_in_body and self._is_idle() and self._body_bytes > self.limits.upload_bytes:
+            # so much of a body is read and forgotten, so that its sender reads why it was refused
             self.transport.close()
         elif self.pipeline or (self._is_in_head and not self._is_idle()):
             self._pipelined_bytes += len(piece)
             if self._pipelined_bytes > PIPELINED_BYTES or len(self.pipeline) > MAX_PIPELINED:
                 self.transport.close()
 
-    def _most_around_body(self) -> int:
-        return AROUND_BODY if self._bare_bytes > AROUND_BODY else AROUND_BODY + self._body_bytes // 2
-
     def _holds_head(self) -> bool:
         """Count a head in the budget of all, and return whether there is enough left."""
         size = max(0, self._line_bytes - SHORT_HEAD) - self._held
-        if size > 0 and not self.bounds.heads.has(size):
+        if size > 0 and not self.heads.has(size):
             return False
         if size > 0:
             self._held += size
-            self.bounds.heads.used += size
+            self.heads.used += size
         return True
 
     def _give_back_head(self) -> None:
-        self.bounds.heads.used -= self._held
+        self.heads.used -= self._held
         self._held = 0
 
     def _refuse(self, status: int, message: str) -> None:
@@ -186,7 +170,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return self.cycle is None or self.cycle.response_complete
 
     def _wait_for_head(self) -> None:
-        self._head_timer = self.loop.call_later(self.bounds.head_seconds, self._close_slow)
+        self._head_timer = self.loop.call_later(self.limits.head_seconds, self._close_slow)
 
     def _stop_waiting(self) -> None:
         if self._head_timer is not None:
@@ -199,6 +183,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def bounded_protocol(bounds: ConnectionBounds) -> type[BoundedProtocol]:
-    """Return the protocol of a server, all of whose connections share `bounds`."""
-    return type("Protocol", (BoundedProtocol,), {"bounds": bounds})
+def bounded_protocol(limits: Limits, all_heads: int = ALL_HEADS) -> type[BoundedProtocol]:
+    """Return the protocol of a server, all of whose connections share these bounds."""
+    return type("Protocol", (BoundedProtocol,), {"limits": limits, "heads": Budget(all_heads)})

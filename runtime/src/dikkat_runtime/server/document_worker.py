@@ -21,7 +21,7 @@ import numpy as np
 from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.fragments import Structure
-from dikkat_runtime.documents.paragraphs import MAX_WHOLE_LENGTH
+from dikkat_runtime.documents.placement import MAX_WHOLE_LENGTH
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.errors import DataError, DikkatError, came_of_memory
@@ -102,7 +102,8 @@ def answer(job: Fields, data: bytes, engine: ServerEngine) -> Message:
 
 def _marked_up(job: Fields, data: bytes, engine: ServerEngine) -> Message:
     options = TextOptions(**{**job["options"], "structure": Structure(**job["options"]["structure"])})
-    return {"do": "done", "texts": translate_marked_up(engine, job["texts"], job["source"], options)}, b""
+    texts = translate_marked_up(engine.translate, engine.align, job["texts"], job["source"], options)
+    return {"do": "done", "texts": texts}, b""
 
 
 def _text(job: Fields, data: bytes, engine: ServerEngine) -> Message:

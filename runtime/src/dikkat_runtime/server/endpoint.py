@@ -57,13 +57,11 @@ def serve(endpoint: Endpoint, services: Services) -> Callable[[Request], Awaitab
 
     async def answer(request: Request) -> Response:
         start = time.perf_counter()
-        metrics.inflight += 1
-        try:
+        with metrics.inflight.track_inprogress():
             response = await _answer(endpoint, services, request)
-        finally:
-            metrics.inflight -= 1
         seconds = time.perf_counter() - start
-        metrics.answered(endpoint.path, response.status_code, seconds)
+        metrics.requests.labels(endpoint.path, str(response.status_code)).inc()
+        metrics.seconds.labels(endpoint.path).observe(seconds)
         if services.settings.log_requests:
             say(f"{request.method} {endpoint.path} {response.status_code} {1000 * seconds:.1f} ms")
         return response
@@ -102,13 +100,13 @@ async def _answer(endpoint: Endpoint, services: Services, request: Request) -> R
         share.take(len(getattr(response, "body", b"")))
         return _Held(response, share.move())
     except ClientGone:
-        services.metrics.client_gone()
+        services.metrics.clients_gone.inc()
         return Response(status_code=GONE)
     except (Exception, asyncio.CancelledError) as error:
         if isinstance(error, asyncio.CancelledError) and not services.is_over:
             raise
         problem = as_request_error(error) if isinstance(error, Exception) else end_of_server()
-        services.metrics.rejected(problem.kind)
+        services.metrics.rejected.labels(problem.kind).inc()
         return endpoint.dialect.response(problem)
     finally:
         if call is not None:

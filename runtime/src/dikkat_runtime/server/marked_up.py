@@ -3,10 +3,10 @@
 import html
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from dikkat_runtime.documents.decoded_file import TextDocument
 from dikkat_runtime.documents.fragments import html_fragment, xml_fragment
@@ -21,34 +21,30 @@ from dikkat_runtime.text.sentences import split_sentences
 _LINE_BREAKS = re.compile(r"[\r\n]+")
 
 
-class WaitedEngine(Protocol):
-    """A model whose results are waited for."""
-
-    @property
-    def align(self) -> Align | None:
-        """The alignment of words, None where the model gives no attention."""
-
-    def translate(self, texts: Sequence[str]) -> list[list[str]]:
-        """Return the translations of each sentence, the best one first."""
-
-
 def translate_marked_up(
-    engine: WaitedEngine, texts: Sequence[str], language: str, options: TextOptions
+    compute: Callable[[Sequence[str]], list[list[str]]],
+    align: Align | None,
+    texts: Sequence[str],
+    language: str,
+    options: TextOptions,
 ) -> list[list[str]]:
-    """Return the translations of each text by their rank, the best one first. Raises as `engine` does."""
+    """Return the translations of each text by their rank, the best one first. Raises as the functions do.
+
+    `compute` returns the translations of sentences by their rank; `align` is None where the model gives no attention.
+    """
     documents = [_read(text, options) for text in texts]
     contents = [_prepared(segment.content, options) for document in documents for segment in document.segments]
     known = dict[str, list[str]]()
 
     def translate(sentences: Sequence[str], rank: int) -> list[str]:
         if missing := [text for text in dict.fromkeys(sentences) if text not in known]:
-            known.update(zip(missing, engine.translate(missing), strict=True))
+            known.update(zip(missing, compute(missing), strict=True))
         return [ranked(known[sentence], rank) for sentence in sentences]
 
     split = partial(_sentences, language=language, cuts=options.sentences)
     written: list[list[str]] = [[] for _ in texts]
     for rank in range(options.alternatives + 1):
-        translator = ContentTranslator(partial(translate, rank=rank), engine.align, split)
+        translator = ContentTranslator(partial(translate, rank=rank), align, split)
         results = iter(translator(contents))
         for document, ranks in zip(documents, written, strict=True):
             own = list(islice(results, len(document.segments)))

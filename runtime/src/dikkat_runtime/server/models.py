@@ -11,10 +11,11 @@ import numpy as np
 from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import DikkatError, UsageError, msg
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config
-from dikkat_runtime.server.languages import normal
+from dikkat_runtime.server.languages import candidates, normal
+from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
@@ -49,22 +50,11 @@ class ServedModel:
     """True if it is a translator with readable cross-attention."""
     judge: Judge | None = None
     """The judge of confidence, where it has been fitted for the run."""
-    _tasks: "dict[tuple[int, int], Translate]" = field(default_factory=dict, repr=False)
 
     @cached_property
     def pair(self) -> tuple[str, str]:
         """Source and target language, in the form in which they are compared."""
         return normal(self.source), normal(self.target)
-
-    def translate_task(self, beam_size: int, n_best: int, glossary: Glossary | None = None) -> "Translate":
-        """Return the task of a beam; without a glossary the same one each time."""
-        if glossary is not None:
-            return Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best), glossary)
-        task = self._tasks.get((beam_size, n_best))
-        if task is None:
-            task = Translate(self, BeamOptions(beam_size=beam_size, n_best=n_best))
-            self._tasks[beam_size, n_best] = task
-        return task
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -90,22 +80,32 @@ def texts_of(translation: Translation) -> list[str]:
     return [entry.text for entry in (translation, *translation.alternatives)]
 
 
+Function = Callable[[ServedModel, Sequence[Any]], list[Any]]
+"""Returns what a model computes of each item."""
+
+
 @dataclass(frozen=True, slots=True)
 class ModelTask:
-    """A task of one model."""
+    """A task that has no options: a function of one model."""
 
     model: ServedModel
+    function: Function
 
     @property
     def rate_key(self) -> Hashable:
         """Equal for tasks that take about as long."""
         return self
 
+    def run(self, items: Sequence[Any]) -> list[Any]:
+        """Return one result for each item."""
+        return self.function(self.model, items)
+
 
 @dataclass(frozen=True, slots=True)
-class Translate(ModelTask):
+class Translate:
     """A task that translates segments."""
 
+    model: ServedModel
     options: BeamOptions
     glossary: Glossary | None = None
     unplaced: dict[str, tuple[Term, ...]] = field(default_factory=dict, compare=False)
@@ -129,9 +129,10 @@ class Translate(ModelTask):
 
 
 @dataclass(frozen=True, slots=True)
-class Complete(ModelTask):
+class Complete:
     """A task that completes translations which somebody types."""
 
+    model: ServedModel
     options: BeamOptions
     glossary: Glossary | None = None
 
@@ -146,61 +147,42 @@ class Complete(ModelTask):
         return list(self.model.model.translate(sources, self.options, prefixes=prefixes, glossary=self.glossary))
 
 
-class Classify(ModelTask):
-    """A task that classifies texts."""
-
-    def run(self, texts: Sequence[str]) -> list[Classification]:
-        """Return one classification for each text."""
-        classifications: list[Classification] = self.model.model.classify(texts)
-        return classifications
+Task = Translate | Complete | ModelTask
 
 
-class Decide(ModelTask):
-    """A task that finds the words that decided the labels of texts."""
-
-    def run(self, texts: Sequence[str]) -> list[list[DecisiveWords]]:
-        """Return the words that decided each label of each text; nothing for a text without words."""
-        is_empty = [not ids for ids in self.model.model.encode(texts)]
-        rows = zip(texts, is_empty, strict=True)
-        return [[] if empty else decisive_words(self.model.model, text) for text, empty in rows]
+def classify(model: ServedModel, texts: Sequence[str]) -> list[Classification]:
+    """Return one classification for each text."""
+    classifications: list[Classification] = model.model.classify(texts)
+    return classifications
 
 
-class Embed(ModelTask):
-    """A task that computes vectors of texts."""
-
-    def run(self, texts: Sequence[str]) -> list[Any]:
-        """Return one vector (D,) for each text."""
-        return [np.asarray(vector, np.float32) for vector in self.model.embedder.stream(texts)]
+def decide(model: ServedModel, texts: Sequence[str]) -> list[list[DecisiveWords]]:
+    """Return the words that decided each label of each text; nothing for a text without words."""
+    rows = zip(texts, model.model.encode(texts), strict=True)
+    return [decisive_words(model.model, text) if ids else [] for text, ids in rows]
 
 
-class Attend(ModelTask):
-    """A task that computes the cross-attention of given translations."""
-
-    def run(self, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
-        """Return the cross-attention of each source and its translation."""
-        return [self.model.aligner.attend(source, target) for source, target in pairs]
+def embed(model: ServedModel, texts: Sequence[str]) -> list[Array]:
+    """Return one vector (D,) for each text."""
+    return [np.asarray(vector, np.float32) for vector in model.embedder.stream(texts)]
 
 
-class EstimateConfidence(ModelTask):
-    """A task that estimates the confidence in translations."""
-
-    def run(self, pairs: Sequence[tuple[str, str]]) -> list[Confidence]:
-        """Return the confidence in the translation of each source."""
-        assert self.model.judge is not None
-        sources, targets = zip(*pairs, strict=True)
-        return self.model.judge(sources, targets)
+def attend(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
+    """Return the cross-attention of each source and its translation."""
+    return [model.aligner.attend(source, target) for source, target in pairs]
 
 
-class AlignWords(ModelTask):
-    """A task that aligns the words of sentences with those of their translations."""
-
-    def run(self, pairs: Sequence[tuple[str, str]]) -> list[Array]:
-        """Return weights (T, S) of the words of each translation over those of its source."""
-        align = self.model.aligner.align
-        return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
+def estimate_confidence(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[Confidence]:
+    """Return the confidence in the translation of each source."""
+    assert model.judge is not None
+    sources, targets = zip(*pairs, strict=True)
+    return model.judge(sources, targets)
 
 
-Task = Translate | Complete | Classify | Decide | Embed | Attend | EstimateConfidence | AlignWords
+def align_words(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[Array]:
+    """Return weights (T, S) of the words of each translation over those of its source."""
+    align = model.aligner.align
+    return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
 def load_model(spec: str, precision: PrecisionName, threads: int | None, *, all_words: bool = False) -> ServedModel:
@@ -249,3 +231,123 @@ def _languages(name: str, path: Path) -> tuple[str, str]:
     if len(named) == 2 and all(part.isalpha() and 2 <= len(part) <= 3 for part in named):
         return named[0], named[1]
     raise UsageError("{path}: the run does not name its languages; give them as its name: en-fr={path}", path)
+
+
+class Catalog:
+    """The models of some runs, by name."""
+
+    def __init__(
+        self,
+        specs: Sequence[str],
+        precision: PrecisionName = "auto",
+        threads: int | None = None,
+        *,
+        all_words: bool = False,
+    ) -> None:
+        """Load DIR or NAME=DIR of each of `specs`. Raises `UsageError` for two of one name, or one pair unnamed."""
+        self._specs, self._precision, self._threads = tuple(specs), precision, threads
+        self._all_words = all_words
+        self.models = [self._load(spec) for spec in self._specs]
+        _check_names(self.models, self._specs)
+
+    def reload(self, say: Callable[[str], None]) -> int:
+        """Load every run again, and return how many were replaced; one that is broken keeps its old model."""
+        fresh, replaced = list(self.models), 0
+        for number, spec in enumerate(self._specs):
+            old = fresh[number]
+            try:
+                model = self._load(spec)
+                if (model.kind, model.source, model.target) != (old.kind, old.source, old.target):
+                    raise UsageError(
+                        "{path}: now holds a model of another kind or of other languages; restart the server", old.path
+                    )
+            except Exception as error:
+                # whatever is wrong with one run, the others are loaded
+                what = f"{error}" if isinstance(error, DikkatError) else _unforeseen(spec, error)
+                say(msg("{error}; the model that was loaded before stays in use").fill(what))
+                continue
+            fresh[number] = model
+            replaced += 1
+        self.models = fresh
+        return replaced
+
+    def of_kind(self, kind: ModelKind) -> list[ServedModel]:
+        """Return all models of a kind, in the order of the command."""
+        return [model for model in self.models if model.kind == kind]
+
+    def named(self, name: str) -> ServedModel:
+        """Return the model of a name. Raises `RequestError`."""
+        for model in self.models:
+            if model.name == name:
+                return model
+        known = ", ".join(model.name for model in self.models)
+        raise RequestError("not_found", f"there is no model {name[:80]!r}; there are: {known}", param="model")
+
+    def chosen(self, name: str | None, kind: ModelKind) -> ServedModel:
+        """Return the model of that name, or the first of a kind. Raises `RequestError` where it is of another kind."""
+        if name:
+            model = self.named(name)
+            if model.kind != kind:
+                raise RequestError("unprocessable", f"{name} is a {model.kind}, not a {kind}", param="model")
+            return model
+        if models := self.of_kind(kind):
+            return models[0]
+        raise RequestError("unprocessable", f"no {kind} is served here", param="model")
+
+    @property
+    def sources(self) -> list[str]:
+        """The languages that are translated from, in order."""
+        return list(dict.fromkeys(normal(model.source) for model in self.of_kind("translator")))
+
+    @property
+    def targets(self) -> list[str]:
+        """The languages that are translated into, in order."""
+        return list(dict.fromkeys(normal(model.target) for model in self.of_kind("translator")))
+
+    def targets_of(self, source: str) -> list[str]:
+        """Return the languages that one is translated into."""
+        models = [model for model in self.of_kind("translator") if normal(model.source) == normal(source)]
+        return list(dict.fromkeys(normal(model.target) for model in models))
+
+    def known(self, code: str, among: Sequence[str]) -> str | None:
+        """Return the code under which a language is served, None where it is not."""
+        return next((candidate for candidate in candidates(code) if candidate in among), None)
+
+    def translator(self, source: str, target: str) -> ServedModel | None:
+        """Return the first translator between two languages, whichever codes a client writes."""
+        for from_code in candidates(source):
+            for to_code in candidates(target):
+                for model in self.of_kind("translator"):
+                    if model.pair == (from_code, to_code):
+                        return model
+        return None
+
+    def _load(self, spec: str) -> ServedModel:
+        model = load_model(spec, self._precision, self._threads, all_words=self._all_words)
+        if model.kind == "translator":
+            # the first sentence costs more than any later one
+            model.model.translate([SAMPLE])
+        return model
+
+
+def _unforeseen(spec: str, error: Exception) -> str:
+    reason = " ".join(f"{error}".split()) or type(error).__name__
+    return f"{split_spec(spec)[1]}: cannot be loaded: {reason}"
+
+
+def _check_names(models: Sequence[ServedModel], specs: Sequence[str]) -> None:
+    names = dict[str, ServedModel]()
+    pairs = dict[tuple[str, str], ServedModel]()
+    for model, spec in zip(models, specs, strict=True):
+        if other := names.get(model.name):
+            raise UsageError("{first} and {second} would both be called {name}; write NAME={second}").fill(
+                other.path, model.path, model.name
+            )
+        names[model.name] = model
+        pair = normal(model.source), normal(model.target)
+        first = pairs.setdefault(pair, model) if model.kind == "translator" else model
+        if first is not model and not split_spec(spec)[0]:
+            raise UsageError(
+                "{first} and {second} both translate {source} to {target}; name the second one, NAME={second}, "
+                "so that clients can ask for it"
+            ).fill(first.path, model.path, pair[0], pair[1])

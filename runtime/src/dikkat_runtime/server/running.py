@@ -19,8 +19,8 @@ from dikkat_runtime.errors import UsageError, msg, reason_of
 from dikkat_runtime.localization import say
 from dikkat_runtime.server.application import build_application
 from dikkat_runtime.server.call import Services
-from dikkat_runtime.server.catalog import Catalog
-from dikkat_runtime.server.connections import ConnectionBounds, bounded_protocol
+from dikkat_runtime.server.connections import bounded_protocol
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.server.settings import ServeSettings
 
 _GRACE_SECONDS = 0.3
@@ -92,7 +92,7 @@ class _Server(uvicorn.Server):
 
     def __init__(self, services: Services, listener: socket.socket) -> None:
         self._services, self._listener = services, listener
-        self._protocol = bounded_protocol(ConnectionBounds.of(services.settings.limits))
+        self._protocol = bounded_protocol(services.settings.limits)
         config = uvicorn.Config(
             build_application(services),
             http=self._protocol,

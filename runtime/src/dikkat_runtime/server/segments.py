@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import ParamSpec, TypeVar
 
-from dikkat_runtime.documents.paragraphs import MAX_WHOLE_LENGTH
+from dikkat_runtime.documents.placement import MAX_WHOLE_LENGTH
 from dikkat_runtime.text.normalizing import enclosed
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.sentences import cut_at_sentences

@@ -9,15 +9,16 @@ from typing import Any, TypeVar
 import numpy as np
 
 from dikkat_runtime.documents.alignment import word_spans
-from dikkat_runtime.documents.paragraphs import MAX_WHOLE_LENGTH
+from dikkat_runtime.documents.placement import MAX_WHOLE_LENGTH
 from dikkat_runtime.documents.translation import Align
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.document_worker import MAX_MAP_SIZE
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.languages import detect, is_available
 from dikkat_runtime.server.marked_up import ranked, translate_marked_up, unplaced_terms
-from dikkat_runtime.server.models import AlignWords, ServedModel, Task, Translate, texts_of
+from dikkat_runtime.server.models import ModelTask, ServedModel, Task, Translate, align_words, texts_of
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, Part, in_thread, segments_of, split_text
 from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
@@ -58,7 +59,7 @@ async def translate_texts(
     call.check_queue()
     plain = [number for number, text in enumerate(texts) if is_plain(text, options)]
     beam = max(call.services.settings.beam_size, options.alternatives + 1)
-    task = model.translate_task(beam, options.alternatives + 1, options.glossary)
+    task = Translate(model, BeamOptions(beam_size=beam, n_best=options.alternatives + 1), options.glossary)
     plain_ranks = await _plain_texts(call, task, [texts[number] for number in plain], options)
     ranks = dict(zip(plain, plain_ranks, strict=True))
     if len(plain) < len(texts):
@@ -205,30 +206,24 @@ async def translate_contents(
 ) -> list[list[str]]:
     """Return the translations of each text by their rank, the best one first. Raises as `do_job`."""
     if sum(map(len, texts)) <= _MAX_INLINE_LENGTH:
-        engine = _EngineOfLoop(call, model, task)
-        return await asyncio.to_thread(translate_marked_up, engine, texts, model.source, options)
+        translate, align = _waiting(call, task)
+        own_align = align if model.has_attention else None
+        return await asyncio.to_thread(translate_marked_up, translate, own_align, texts, model.source, options)
     fields, _ = await do_job(call, marked_up_job(call, model, texts, options, task), call.services.markup_turns)
     translations: list[list[str]] = fields["texts"]
     return translations
 
 
-class _EngineOfLoop:
-    """One model, called from a thread next to the event loop, in which it must be made. Raises as `Call.compute`."""
+def _waiting(call: Call, task: Translate) -> tuple[Callable[[Sequence[str]], list[list[str]]], Align]:
+    """Return functions that translate and align in a thread next to the event loop, in which this one is called."""
+    loop = asyncio.get_running_loop()
 
-    def __init__(self, call: Call, model: ServedModel, task: Translate) -> None:
-        self._call, self._loop, self._task, self._align = call, asyncio.get_running_loop(), task, AlignWords(model)
-        self.align: Align | None = self._word_weights if model.has_attention else None
-        """None where the model gives no attention."""
+    def computed(own: Task, items: Sequence[Any]) -> list[Any]:
+        return asyncio.run_coroutine_threadsafe(call.compute(own, items), loop).result()
 
-    def translate(self, texts: Sequence[str]) -> list[list[str]]:
-        """Return the translations of each sentence, the best one first."""
-        return [texts_of(translation) for translation in self._computed(self._task, texts)]
-
-    def _word_weights(self, source: str, target: str) -> Array:
+    def align(source: str, target: str) -> Array:
         if len(source) * len(target) > MAX_MAP_SIZE:
             return np.zeros((len(word_spans(target)), len(word_spans(source))), np.float32)
-        (weights,) = self._computed(self._align, [(source, target)])
-        return np.asarray(weights)
+        return np.asarray(computed(ModelTask(task.model, align_words), [(source, target)])[0])
 
-    def _computed(self, task: Task, items: Sequence[Any]) -> list[Any]:
-        return asyncio.run_coroutine_threadsafe(self._call.compute(task, items), self._loop).result()
+    return lambda texts: [texts_of(translation) for translation in computed(task, texts)], align

@@ -1,16 +1,22 @@
-"""Have a worker process read and write a document or texts with tags, and compute what it asks for meanwhile."""
+"""Have a worker process read and write a file or texts with tags, and compute what it asks for meanwhile."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import PurePath
 
 import numpy as np
+from starlette.datastructures import UploadFile
 
+from dikkat_runtime.documents.formats import FORMATS
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.localization import say
 from dikkat_runtime.server.call import Call
+from dikkat_runtime.server.document_store import DocumentJob, TranslatedFile
+from dikkat_runtime.server.endpoint import as_request_error
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.frames import Fields
-from dikkat_runtime.server.models import AlignWords, ServedModel, Translate, texts_of
+from dikkat_runtime.server.models import ModelTask, ServedModel, Translate, align_words, texts_of
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import READING_BYTES, Limits
 from dikkat_runtime.server.workers import Turns, Worker, WorkerEnded
@@ -19,29 +25,16 @@ _GROWTH = 8
 """Times that a translated file may be as large as a request may be."""
 _SILENCE = 5
 """Times the limit of processor time that a worker may be silent: a busy machine gives it a part of that time."""
-Counted = Callable[[int, int], None]
-"""Is called with the characters and the sentences that are begun."""
-Progress = Callable[[int], None]
-"""Is called with the number of sentences that were translated."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One job of a worker, and what is called while it is done."""
+    """One job of a worker, and the document that it is done for, if it is for one."""
 
     fields: Fields
     data: bytes
     task: Translate
-    on_count: Counted = field(default=lambda characters, sentences: None)
-    on_progress: Progress = field(default=lambda sentences: None)
-
-
-def document_job(
-    call: Call, model: ServedModel, name: str, data: bytes, kind: str, on_count: Counted, on_progress: Progress
-) -> Job:
-    """Return the job to translate a file, whose `kind` is text or document."""
-    fields = {"kind": kind, "name": name, **_common(model, call.services.settings.limits, len(data))}
-    return Job(fields, data, model.translate_task(call.services.settings.beam_size, 1), on_count, on_progress)
+    document: DocumentJob | None = None
 
 
 def marked_up_job(call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions, task: Translate) -> Job:
@@ -97,14 +90,19 @@ async def _served(call: Call, job: Job, worker: Worker) -> tuple[Fields, bytes]:
             return fields, data
         if fields["do"] == "count":
             call.count(fields["characters"])
-            job.on_count(fields["characters"], fields["sentences"])
+            if job.document is not None:
+                job.document.status = "translating"
+                job.document.characters += fields["characters"]
+                job.document.segments += fields["sentences"]
             await worker.send({})
         elif fields["do"] == "translate":
             translations = await call.compute(job.task, fields["texts"])
             await worker.send({"texts": [texts_of(translation) for translation in translations]})
-            job.on_progress(len(translations))
+            if job.document is not None:
+                job.document.translated += len(translations)
         else:
-            (weights,) = await call.compute(AlignWords(job.task.model), [(fields["source"], fields["target"])])
+            align = ModelTask(job.task.model, align_words)
+            (weights,) = await call.compute(align, [(fields["source"], fields["target"])])
             await worker.send({"shape": weights.shape}, np.ascontiguousarray(weights, np.float32).tobytes())
 
 
@@ -138,3 +136,49 @@ def _problem(fields: Fields, job: Job) -> RequestError:
         return RequestError("unprocessable", fields["message"])
     say("internal error: {error} at {where}", fields["message"], fields["where"])
     return RequestError("unprocessable", f"{_what(job)} could not be translated ({fields['message']})")
+
+
+TEXT_SUFFIX = ".txt"
+
+
+def supported_suffixes() -> list[str]:
+    """Return the endings of files that can be translated."""
+    return [TEXT_SUFFIX, *(ending for document_format in FORMATS for ending in document_format.endings)]
+
+
+async def begin_document(call: Call, model: ServedModel) -> tuple[DocumentJob, asyncio.Task[None]]:
+    """Accept the file of a request and begin to translate it. Raises `RequestError` for one of no known kind."""
+    upload = call.fields.raw("file")
+    if not isinstance(upload, UploadFile):
+        raise call.fields.wrong("file", "must be a file, in a form of parts")
+    named = call.fields.optional_text("filename") or upload.filename or "document.txt"
+    name = PurePath(named.replace("\\", "/")).name[-200:] or "document.txt"
+    # the client deepl sends an open file without its name
+    suffix = PurePath(name).suffix.lower() or TEXT_SUFFIX
+    if suffix not in (known := supported_suffixes()):
+        raise RequestError("unsupported", f"files of this kind are not translated here; these are: {' '.join(known)}")
+    if call.services.is_draining:
+        raise RequestError("unavailable", "the server is about to end", retry_after=1)
+    data = await upload.read()
+    job = DocumentJob(name, call.owner)
+    store = call.services.documents
+    store.add(job)
+    call.detach(call.services.settings.limits.document_seconds)
+    work = _translate(call, job, data, model, "text" if suffix == TEXT_SUFFIX else "document")
+    return job, store.run(job, work, call.share.move().close)
+
+
+async def _translate(call: Call, job: DocumentJob, data: bytes, model: ServedModel, kind: str) -> None:
+    fields = {"kind": kind, "name": job.name, **_common(model, call.services.settings.limits, len(data))}
+    task = Translate(model, BeamOptions(beam_size=call.services.settings.beam_size))
+    try:
+        answer, written = await do_job(call, Job(fields, data, task, job), call.services.document_turns)
+        # a disk may be slow
+        job.keep(await asyncio.to_thread(TranslatedFile, written), answer["remarks"])
+    except OSError as error:
+        job.fail(RequestError("unavailable", f"the translated document cannot be kept: {error.strerror}"))
+    except Exception as error:
+        job.fail(as_request_error(error))
+    except asyncio.CancelledError:
+        job.fail(RequestError("unavailable", "the document was cancelled", retry_after=1))
+        raise

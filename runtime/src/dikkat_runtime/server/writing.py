@@ -3,57 +3,26 @@
 import asyncio
 import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
-from dataclasses import dataclass
 
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.fields import Fields, TextOptions
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.streams import AnswerStream, Piece
+from dikkat_runtime.server.segment_queue import AnswerStream, Piece
 from dikkat_runtime.server.translation import translate_texts
-from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.generator import Generator, SamplingOptions
-from dikkat_runtime.text.text_stream import TextStream
-
-
-def prompt_ids(generator: Generator, prompt: str) -> list[int]:
-    """Return the tokens of a prompt. Raises `RequestError` for one longer than the context of the model."""
-    ids = generator.tokenizer.encode_batch([prompt])[0] or [BOS_ID]
-    if len(ids) > generator.context:
-        raise RequestError(
-            "invalid",
-            f"the prompt has {len(ids):,} tokens, but the model sees at most {generator.context:,} (its context)",
-            param="prompt",
-        )
-    return ids
 
 
 def write(generator: Generator, ids: list[int], options: SamplingOptions, stop: Sequence[str]) -> Iterator[Piece]:
     """Yield pieces of text as they become certain; the last one has the reason of the end."""
-    stream, written, fresh = TextStream(generator.tokenizer, ids, stop), 0, 0
-    for token in generator.tokens(ids, options):
-        written, fresh = written + 1, fresh + 1
-        text = stream.feed(token)
-        if stream.stopped:
-            yield Piece(text, fresh, "stop")
-            return
+    for text, ending in generator.pieces(ids, options, stop):
         # an empty piece lets the engine serve others
-        yield Piece(text, fresh)
-        fresh = 0
-    text = stream.end()
-    yield Piece(text, fresh, "length" if written >= options.max_tokens and not stream.stopped else "stop")
+        yield Piece(text, int(ending != "end"), "stop" if ending == "end" else ending)
 
 
 MAX_STOPS = 16
 _SEEDS = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class Writing:
-    """The options of a generated text."""
-
-    options: SamplingOptions
-    stop: tuple[str, ...] = ()
 
 
 class Written:
@@ -92,7 +61,7 @@ class Written:
             self._stream.is_cancelled = True
 
 
-async def begin(call: Call, model: ServedModel, prompt: str, writing: Writing) -> Written:
+async def begin(call: Call, model: ServedModel, prompt: str, options: SamplingOptions, stop: Sequence[str]) -> Written:
     """Begin to write after a prompt. Raises `RequestError`."""
     if model.kind == "translator":
         (translated,) = await translate_texts(call, model, [prompt], TextOptions())
@@ -101,14 +70,17 @@ async def begin(call: Call, model: ServedModel, prompt: str, writing: Writing) -
     if model.kind != "lm":
         raise RequestError("invalid", f"{model.name} is a {model.kind}, which writes no text", param="model")
     generator = model.model
-    ids = prompt_ids(generator, prompt)
-    stream = AnswerStream(lambda: write(generator, ids, writing.options, writing.stop), writing.options.max_tokens)
+    try:
+        ids = generator.encode(prompt)
+    except DataError as error:
+        raise RequestError("invalid", str(error), param="prompt") from None
+    stream = AnswerStream(lambda: write(generator, ids, options, stop), options.max_tokens)
     call.services.engine.write(stream)
     return Written(call, stream, None, len(ids))
 
 
-def read_writing(call: Call, fields: Fields, most: str, default_tokens: int) -> Writing:
-    """Read the options of a generated text, with `most` the field of its token limit. Raises `RequestError`."""
+def read_writing(call: Call, fields: Fields, most: str, default_tokens: int) -> tuple[SamplingOptions, tuple[str, ...]]:
+    """Return options and stop strings of a text, with `most` the field of its token limit. Raises `RequestError`."""
     limit = call.services.settings.limits.new_tokens
     options = SamplingOptions(
         max_tokens=fields.whole(most, default_tokens, 1, limit),
@@ -122,4 +94,4 @@ def read_writing(call: Call, fields: Fields, most: str, default_tokens: int) -> 
     stop = tuple(fields.texts("stop")) if fields.raw("stop") else ()
     if len(stop) > MAX_STOPS or max(map(len, stop), default=0) > 1000:
         raise RequestError("invalid", f"stop must be at most {MAX_STOPS} short texts", param="stop")
-    return Writing(options, stop)
+    return options, stop

@@ -10,11 +10,10 @@ from dikkat_runtime.errors import MissingInputError, UsageError, joined, msg, pl
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.rows.contract import FORMAT_NAMES, KNOWN, FormatName, format_of
 from dikkat_runtime.rows.locks import locked
-from dikkat_runtime.shards.driver import Driver, Result, fingerprint_of
-from dikkat_runtime.shards.parts import describe, missing_shards, remaining_shards
+from dikkat_runtime.shards.driver import Driver, Result
 from dikkat_runtime.shards.processes import LocalWorkers, Workers
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, share_out
+from dikkat_runtime.shards.work import Job, Shard, model_fingerprint, share_out
+from dikkat_runtime.shards.writing import describe, missing_shards, remaining_shards
 
 _HIDDEN = (".", "_")
 """Beginnings of names in a folder that are not data: those of this command, of Spark, of editors."""
@@ -37,7 +36,8 @@ def plan_shards(inputs: Sequence[Path], out: Path, asked: FormatName | None = No
     plan = Plan()
     for path in inputs:
         if path.is_dir():
-            _add_folder(plan, path, out, asked)
+            for inner in _files(path, out.resolve(), ()):
+                _add(plan, inner, out / inner.relative_to(path), asked, is_named=False)
         elif path.exists():
             _add(plan, path, out / path.name, asked, is_named=True)
         else:
@@ -68,11 +68,6 @@ def shards_of_part(shards: Sequence[Shard], part: str) -> list[Shard]:
             "--shard {shard}: give the number of the task, from 1, and how many there are, as in 3/8", part
         )
     return list(shards[int(number) - 1 :: int(total)])
-
-
-def _add_folder(plan: Plan, folder: Path, out: Path, asked: FormatName | None) -> None:
-    for path in _files(folder, out.resolve(), ()):
-        _add(plan, path, out / path.relative_to(folder), asked, is_named=False)
 
 
 def _files(folder: Path, outputs: Path, above: tuple[Path, ...]) -> Iterator[Path]:
@@ -114,11 +109,6 @@ def _add(plan: Plan, path: Path, output: Path, asked: FormatName | None, *, is_n
         plan.passed_over.append(path)
 
 
-def passed_over_line(paths: Sequence[Path]) -> str:
-    """Return one line on files that were passed over."""
-    return msg("skipped {files} of other formats, such as {paths}", plural(len(paths), "file"), paths[0])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
     """The options of a call, next to its job."""
@@ -151,8 +141,11 @@ def run_call(job: Job, call: Call, stream: IO[str] | None) -> Result:
     _require_columns(job, plan.shards)
     if not call.ray:
         require_processors(call.workers, call.threads)
-    fingerprint = fingerprint_of(job)
-    notes = [passed_over_line(plan.passed_over)] if plan.passed_over else []
+    # as they stand in each record
+    fingerprint = {"model": model_fingerprint(job), "options": job.options}
+    notes = list[str]()
+    if others := plan.passed_over:
+        notes.append(msg("skipped {files} of other formats, such as {paths}", plural(len(others), "file"), others[0]))
     if call.estimate:
         missing = remaining_shards(shards, fingerprint)
         if missing:

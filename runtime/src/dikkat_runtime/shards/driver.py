@@ -21,12 +21,11 @@ from dikkat_runtime.errors import (
 )
 from dikkat_runtime.localization import visible
 from dikkat_runtime.process_signals import signals_held
-from dikkat_runtime.shards.parts import joined as joined_parts
-from dikkat_runtime.shards.parts import remove_half_written
 from dikkat_runtime.shards.processes import Workers
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, Work, model_fingerprint, share_out
+from dikkat_runtime.shards.work import Shard, Work, share_out, to_json
 from dikkat_runtime.shards.worker import Reply
+from dikkat_runtime.shards.writing import joined as joined_parts
+from dikkat_runtime.shards.writing import remove_half_written
 
 # Print the progress of all workers on standard error: one moving line on a terminal, plain lines elsewhere.
 
@@ -134,11 +133,6 @@ def clock_time(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}"
 
 
-def monotonic() -> float:
-    """Return seconds of a clock that is not set back."""
-    return time.monotonic()
-
-
 TRIES = 3
 """Tries of a file whose worker dies."""
 _WAIT = 0.5
@@ -204,11 +198,6 @@ class Result:
             raise type(error)(msg("{error}{more}", error, more))
 
 
-def fingerprint_of(job: Job) -> dict[str, Any]:
-    """Return model and options as they stand in each record. Raises as `model_fingerprint`."""
-    return {"model": model_fingerprint(job), "options": job.options}
-
-
 def _remove_answers(work: Work) -> None:
     for path in work.answers:
         path.unlink(missing_ok=True)
@@ -237,7 +226,7 @@ class Driver:
         """By source, part, and whether answers were wanted; None for workers that had nothing yet."""
         self._early = list[tuple[int, Reply]]()
         """Replies of the workers that opened the model while the first one was asked for an estimate."""
-        self._progress = Progress(shards, stream, monotonic)
+        self._progress = Progress(shards, stream, time.monotonic)
         self._result = Result()
         self._has_begun = False
         """Whether anything was given out to be written; an estimate must not touch what another call writes."""
@@ -252,7 +241,7 @@ class Driver:
             self._workers.start(number)
         self._open(0)
         sampled = max(self._shards, key=lambda shard: shard.size)
-        self._workers.send(0, {"do": "sample", "work": Work(sampled).to_json()})
+        self._workers.send(0, {"do": "sample", "work": to_json(Work(sampled))})
         reply = self._final_reply(0)
         if "failed" in reply:
             error = error_of(reply)
@@ -347,7 +336,7 @@ class Driver:
         if self._waiting:
             work = self._waiting.popleft()
             self._busy[number] = work
-            self._workers.send(number, {"do": "write", "work": work.to_json()})
+            self._workers.send(number, {"do": "write", "work": to_json(work)})
 
     def _collect(self, work: Work, answered: dict[str, Any]) -> None:
         """Keep the result of a part; the last one is followed by the joining of all, before any other work."""

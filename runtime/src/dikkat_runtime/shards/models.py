@@ -11,9 +11,9 @@ from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.rows.contract import Column, Values
 from dikkat_runtime.shards.work import Job, model_fingerprint
 from dikkat_runtime.tasks.classifier import Classifier
-from dikkat_runtime.tasks.corrections import FixedCorrections
+from dikkat_runtime.tasks.corrections import Corrections
 from dikkat_runtime.tasks.embedder import Embedder, Vector, tsv_line
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
+from dikkat_runtime.tasks.translations import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 
 
@@ -56,7 +56,7 @@ class TranslatingModel:
     def __init__(self, translator: Translator, job: Job) -> None:
         self._translator = translator
         # what is corrected from now on is for the next call
-        translator.corrections = FixedCorrections(job.run) if job.corrections else None
+        translator.corrections = Corrections(job.run, is_fixed=True) if job.corrections else None
         self.fingerprint = model_fingerprint(job)
         self._options = BeamOptions(beam_size=job.beam, length_penalty=job.length_penalty, scores=False)
         self.info = translator.info

@@ -12,7 +12,7 @@ from time import monotonic
 from typing import IO, Any, Protocol
 
 from dikkat_runtime.errors import from_json, msg
-from dikkat_runtime.shards.work import Job
+from dikkat_runtime.shards.work import Job, to_json
 from dikkat_runtime.shards.worker import Reply
 
 SILENT_SECONDS = 600.0
@@ -62,7 +62,7 @@ class LocalWorkers:
         self._processes[number], self._unread[number] = process, bytearray()
         self._silent[number] = 0.0
         self._selector.register(_pipe(process.stdout), selectors.EVENT_READ, number)
-        self.send(number, {"job": self._job.to_json(), "fingerprint": dict(self._fingerprint)})
+        self.send(number, {"job": to_json(self._job), "fingerprint": dict(self._fingerprint)})
 
     def send(self, number: int, command: Mapping[str, Any]) -> None:
         """Write a command to a worker; that it is gone already is told by `receive`, or was with its last replies."""

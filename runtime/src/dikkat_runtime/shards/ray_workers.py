@@ -10,8 +10,7 @@ from typing import Any
 from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, msg, plural
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.process_signals import signals_held
-from dikkat_runtime.shards.shard import Shard
-from dikkat_runtime.shards.work import Job, share_out
+from dikkat_runtime.shards.work import Job, Shard, share_out, to_json
 from dikkat_runtime.shards.worker import Reply, Worker, failure
 
 START_SECONDS = 120.0
@@ -111,7 +110,7 @@ class RayWorkers:
     def start(self, number: int) -> None:
         """Start an actor, or start it again."""
         self._end(number)
-        self._actors[number] = self._kind.remote(self._job.to_json(), self._fingerprint)
+        self._actors[number] = self._kind.remote(to_json(self._job), self._fingerprint)
         self._pending[self._actors[number].ready.remote()] = number
         self._started[number] = time.monotonic()
 

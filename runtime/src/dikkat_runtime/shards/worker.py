@@ -14,14 +14,13 @@ import traceback
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any
 
 from dikkat_runtime.errors import DikkatError, StoppedError, came_of_memory, msg, to_json
 from dikkat_runtime.notices import hide_library_warnings, listen
 from dikkat_runtime.shards.models import RowModel
-from dikkat_runtime.shards.parts import answer_part, join_parts
 from dikkat_runtime.shards.work import Job, Work
-from dikkat_runtime.shards.writing import sample_shard, write_shard
+from dikkat_runtime.shards.writing import answer_part, join_parts, sample_shard, write_shard
 
 PROGRESS_EVERY = 0.5
 """Seconds."""
@@ -82,19 +81,12 @@ def death(error: BaseException) -> Reply:
     return {"died": " ".join(f"{type(error).__name__}: {error}".split())}
 
 
-class Pipe(Protocol):
-    """The end of an unbuffered pipe to which is written: it takes some bytes, and tells how many."""
-
-    def write(self, content: memoryview, /) -> int | None:
-        """Write the first bytes of `content`, and return their number."""
-
-
 class Replies:
     """A sender of replies, each as a whole line, whichever threads send some at once."""
 
-    def __init__(self, pipe: Pipe) -> None:
-        # a buffered pipe would crash Python at its end where a thread holds its lock
-        self._pipe, self._one_at_a_time = pipe, threading.Lock()
+    def __init__(self, write: Callable[[memoryview], int | None]) -> None:
+        """`write` writes the first bytes to the pipe, and returns their number."""
+        self._write, self._one_at_a_time = write, threading.Lock()
 
     def __call__(self, reply: Reply) -> None:
         """Send a reply."""
@@ -102,7 +94,7 @@ class Replies:
         with self._one_at_a_time:
             while unwritten:
                 # only a part of a long reply, where this process was stopped while the pipe was full
-                unwritten = unwritten[self._pipe.write(unwritten) :]
+                unwritten = unwritten[self._write(unwritten) :]
 
 
 class _Progress:
@@ -122,7 +114,8 @@ def main() -> None:
     # Ctrl-C reaches the whole group of processes; the driver says when it is over
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     hide_library_warnings()
-    send = Replies(os.fdopen(os.dup(1), "wb", buffering=0))
+    # a buffered pipe would crash Python at its end where a thread holds its lock
+    send = Replies(os.fdopen(os.dup(1), "wb", buffering=0).write)
     # what a library prints is not a reply
     os.dup2(2, 1)
     threading.Thread(target=_beat, args=(send,), daemon=True).start()

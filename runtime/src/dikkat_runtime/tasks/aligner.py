@@ -1,8 +1,9 @@
 """Align the words of a translation with those of its source by the translator's own attention."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.parts import CONFIG, WEIGHTS
 from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.tasks.opening import load_tokenizers
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -51,11 +53,8 @@ class Aligner:
         """
         run = Path(path)
         config = read_config(run, "translator")
-        settings = model_settings(config, str(run / "config.json"), FORCED)
-        file = run / "model.safetensors"
-        weights = Weights(read_weights(file), str(file), in_bytes=False, threads=available_threads())
         language = str(section(config, "data", run).get("target_language", ""))
-        return cls(ForcedAttention(weights, settings), load_tokenizers(run, config, settings), language)
+        return cls(forced_attention(run, config), load_tokenizers(run, config), language)
 
     @staticmethod
     def computes(path: str | Path) -> bool:
@@ -90,6 +89,13 @@ class Aligner:
         )
         total = words.sum(axis=1, keepdims=True)
         return np.asarray(words / np.where(total > 0, total, 1), np.float32)
+
+
+def forced_attention(run: Path, config: Mapping[str, Any]) -> ForcedAttention:
+    """Return the computation of a translator's cross-attention. Raises `UsageError` where it cannot be computed."""
+    settings, file = model_settings(config, str(run / CONFIG), FORCED), run / WEIGHTS
+    weights = Weights(read_weights(file), str(file), in_bytes=False, threads=available_threads())
+    return ForcedAttention(weights, settings)
 
 
 def _spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> tuple[str, Spans]:

@@ -1,10 +1,9 @@
 """Group sentences into batches, and search the batches, some of them side by side."""
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
 
 from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import Engine
+from dikkat_runtime.engine.contract import Engine, SearchRequest
 from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions
@@ -63,7 +62,6 @@ def search_all(
     before each batch, and may raise to end the work.
     After an error, or Ctrl-C, no further batch is begun.
     """
-    numbers = range(len(sentences)) if numbers is None else numbers
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
     info = engine.info
     if batches is None:
@@ -82,13 +80,13 @@ def search_all(
         if before_batch is not None:
             before_batch()
         memory = engine.encode([sentences[index] for index in batch], threads=share)
-        drawn = [numbers[index] for index in batch]
-        asked: dict[str, Any] = {}
-        if constraints is not None:
-            asked["constraints"] = [constraints[index] for index in batch]
-        if neighbours:
-            asked["neighbours"] = [neighbours[index] for index in batch]
-        return engine.search(memory, options, numbers=drawn, threads=share, **asked)
+        asked = SearchRequest(
+            batch if numbers is None else [numbers[index] for index in batch],
+            None if constraints is None else [constraints[index] for index in batch],
+            [neighbours[index] for index in batch] if neighbours else (),
+            share,
+        )
+        return engine.search(memory, options, asked)
 
     results_of_batches = map(search, batches) if workers <= 1 else _side_by_side(search, batches, workers)
     for batch, searched in zip(batches, results_of_batches, strict=True):

@@ -6,25 +6,23 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from dikkat_runtime.engine.choose import EngineRequest
-from dikkat_runtime.engine.contract import ClassifyingEngine, EngineName, Rows
-from dikkat_runtime.engine.options import Device
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.contract import ClassifyingEngine, Rows
 from dikkat_runtime.engine.products import softmax
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run.config import labels_of, read_config, section
+from dikkat_runtime.run.config import labels_of, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import metrics_of_run
 from dikkat_runtime.run.parts import TOKENIZER
-from dikkat_runtime.run.weights import read_step
+from dikkat_runtime.run.weights import read_note
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import length_batches
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_classifier, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_engine, vocabulary_sizes
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer
 
@@ -98,6 +96,8 @@ def read_ids(tokenizer: AnyTokenizer, ids: Sequence[int], most: int, beginning: 
 class Classifier(OpenedModel):
     """A trained classifier with its classes and tokenizer."""
 
+    kind = "classifier"
+
     def __init__(
         self,
         engine: ClassifyingEngine,
@@ -125,27 +125,13 @@ class Classifier(OpenedModel):
         """Smallest probability (C,) of each label where a text may have several."""
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        precision: PrecisionName = "float32",
-        device: Device = "cpu",
-        engine: EngineName = "auto",
-        *,
-        threads: int | None = None,
-    ) -> "Classifier":
-        """Return the classifier of a run directory by the engine of that name; "auto" is native where it can be.
-
-        Raises `UsageError` for a model of another kind, an engine that cannot run and a device that is not to be had,
-        and `MissingInputError` or `DataError` naming the file that is missing or damaged.
-        """
-        run = Path(path)
-        config = read_config(run, "classifier")
-        request = EngineRequest(run, config, precision, device, engine, threads)
+    def of_request(cls, request: EngineRequest) -> Self:
+        """Return the classifier that is asked for; raises as `load`."""
+        run, config = request.run, request.config
         computing: ClassifyingEngine = open_engine(request, native_classifier)
         settings = section(config, "classifier", run)
         labels, language = labels_of(run, config), str(section(config, "data", run).get("source_language", ""))
-        tokenizer = load_tokenizer(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, language)
+        tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
         table = open_word_table(run, settings, len(labels), language)
         # an imported classifier was never validated here
         is_imported = "imported_from" in config and not (run / "metrics.jsonl").exists()
@@ -252,9 +238,8 @@ def open_word_table(run: Path, settings: Mapping[str, Any], classes: int, langua
 
 def decision_of(run: Path, settings: Mapping[str, Any], classes: int) -> Decision:
     """Return what was found for the kept weights. Raises `DataError` where it is not recorded."""
-    where, step, rows = run / "metrics.jsonl", read_step(run / "model.safetensors"), metrics_of_run(run)
-    # weights of an older dikkat do not record their update
-    kept = [row for row in rows if step in (None, str(row.get("step")))]
+    where, step, rows = run / "metrics.jsonl", read_note(run / "model.safetensors", "step"), metrics_of_run(run)
+    kept = [row for row in rows if str(row.get("step")) == step]
     if not kept:
         raise DataError(
             "{path}: has no row of update {step}, whose weights were kept; continue with --resume", where, step

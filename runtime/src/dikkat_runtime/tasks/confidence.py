@@ -105,14 +105,6 @@ def negates(text: str, language: str) -> bool | None:
     return None if pattern is None else re.search(pattern, text, re.IGNORECASE) is not None
 
 
-def loses_negation(source: str, translation: str, languages: tuple[str, str]) -> bool:
-    """Return whether a sentence negates something and its translation nothing.
-
-    False where the languages are not listed.
-    """
-    return negates(source, languages[0]) is True and negates(translation, languages[1]) is False
-
-
 # Features of a translation for its confidence: probabilities, margins, and shapes of the attention.
 
 
@@ -131,18 +123,12 @@ _UNLIKELY = -2.0
 _FLOOR = -20.0
 
 
-@dataclass(frozen=True, slots=True)
-class Word:
-    """A word of a translation, from the character `start` to `end`."""
-
-    text: str
-    start: int
-    end: int
+Words = list[re.Match[str]]
 
 
-def words_of(text: str) -> list[Word]:
+def words_of(text: str) -> Words:
     """Return the words between spaces; in scripts without spaces, the characters."""
-    return [Word(match[0], *match.span()) for match in re.finditer(_WORD, text)]
+    return list(re.finditer(_WORD, text))
 
 
 def sentence_features(scores: ForcedScores) -> list[float]:
@@ -167,16 +153,15 @@ def sentence_features(scores: ForcedScores) -> list[float]:
     ]
 
 
-def word_features(scores: ForcedScores, words: Sequence[Word], spans: Sequence[tuple[int, int]]) -> list[list[float]]:
+def word_features(scores: ForcedScores, words: Words, spans: Sequence[tuple[int, int]]) -> list[list[float]]:
     """Return for each word the numbers that `WORD_FEATURES` names; `spans` are those of the tokens in the text."""
     log_p = np.maximum(scores.log_probabilities, _FLOOR)
     entropy, coverage = _entropy(scores.attention), scores.attention.sum(axis=0)
     mean = float(log_p.mean())
     rows = []
     for word in words:
-        own = [n for n, (start, end) in enumerate(spans) if start < word.end and max(end, start + 1) > word.start] or [
-            0
-        ]
+        first, last = word.span()
+        own = [n for n, (start, end) in enumerate(spans) if start < last and max(end, start + 1) > first] or [0]
         first, last = own[0], own[-1]
         looked_at = scores.attention[own].mean(axis=0)
         rows.append(
@@ -330,7 +315,7 @@ class Judge:
             return flagged(Confidence(probability), flags)
         features = np.array(word_features(scores, words, self.scorer.spans(target)))
         shown = zip(words, calibration.word.probabilities(features).tolist(), strict=True)
-        of_words = tuple(WordConfidence(word.text, word_probability) for word, word_probability in shown)
+        of_words = tuple(WordConfidence(word[0], word_probability) for word, word_probability in shown)
         return flagged(Confidence(probability, of_words), flags)
 
 
@@ -341,7 +326,7 @@ def faults(source: str, target: str, languages: tuple[str, str], *, finished: bo
         "loop": is_loop(target.split(), finished) and not is_loop(source.split()),
         "unfinished": not finished,
         "number lost": any(kind == "number" for kind, _ in lost(source, target)[1]),
-        "negation lost": loses_negation(source, target, languages),
+        "negation lost": negates(source, languages[0]) is True and negates(target, languages[1]) is False,
     }
     return tuple(flag for flag, has in happened.items() if has)
 
@@ -368,7 +353,7 @@ def respelled(confidence: Confidence, text: str) -> Confidence:
     spellings = words_of(text)
     if len(spellings) != len(confidence.words):
         return confidence
-    words = (replace(word, text=own.text) for word, own in zip(confidence.words, spellings, strict=True))
+    words = (replace(word, text=own[0]) for word, own in zip(confidence.words, spellings, strict=True))
     return replace(confidence, words=tuple(words))
 
 

@@ -102,7 +102,7 @@ def fit_calibration(
     for text, reference, pair_scores in zip(texts, references * _KINDS, scores, strict=True):
         words = words_of(text)
         rows += word_features(pair_scores, words, scorer.spans(text))
-        are_right += words_right([word.text for word in words], reference)
+        are_right += words_right([word[0] for word in words], reference)
     return Calibration(sentence, Logistic.fit(np.array(rows), are_right), meaning, len(pairs))
 
 
@@ -117,7 +117,7 @@ def judged(outputs: Sequence[str], references: Sequence[str]) -> tuple[list[bool
 
 def words_right(words: Sequence[str], reference: str) -> list[bool]:
     """Return for each word of a translation whether it is in the reference, in the same order."""
-    others = [word.text for word in words_of(reference)]
+    others = [word[0] for word in words_of(reference)]
     is_right = [False] * len(words)
     for block in SequenceMatcher(None, list(words), others, autojunk=False).get_matching_blocks():
         is_right[block.a : block.a + block.size] = [True] * block.size

@@ -1,4 +1,4 @@
-"""Compute vectors of lines of text, and of their tokens, by any trained model and any engine."""
+"""Compute vectors of lines of text, and of their tokens, by any model and engine; also of what a translator writes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,13 +12,14 @@ from dikkat_runtime.engine.choose import EngineRequest, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName, Memory, Rows, TextEngine
 from dikkat_runtime.engine.ensemble import first_member
 from dikkat_runtime.engine.native_texts import mean
-from dikkat_runtime.engine.options import Device
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.options import BeamOptions, Device
+from dikkat_runtime.engine.precision import PrecisionName, native_precision
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run.config import read_settings, section
+from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
-from dikkat_runtime.tasks.batches import length_batches
+from dikkat_runtime.tasks.aligner import Aligner, forced_attention
+from dikkat_runtime.tasks.batches import length_batches, search_all
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.opening import OpenedModel
@@ -67,10 +68,6 @@ class _Line:
     left_out: int
 
 
-_OfText = Callable[[_Line, Array, Array], list[Vector]]
-_OfNothing = Callable[[_Line], list[Vector]]
-
-
 class Embedder(OpenedModel):
     """A trained translator (its encoder), classifier, language model or imported encoder, as a source of vectors."""
 
@@ -79,38 +76,36 @@ class Embedder(OpenedModel):
         self.reading = reading
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        precision: PrecisionName = "float32",
-        device: Device = "cpu",
-        engine: EngineName = "auto",
-        *,
-        threads: int | None = None,
-    ) -> "Embedder":
-        """Return the embedder of a run directory.
-
-        Raises `UsageError` for a kind without vectors and an engine that cannot run, and `MissingInputError` or
-        `DataError` naming the file that is missing or damaged.
-        """
-        run = Path(path)
-        config = read_settings(run)
-        kind = config.setdefault("task", "translator")
+    def of_request(cls, request: EngineRequest) -> "Embedder":
+        """Return the embedder that is asked for; raises as `load`, and `UsageError` for a kind without vectors."""
+        run, config = request.run, request.config
+        kind = config["task"]
         if kind == "classifier":
-            return of_classifier(Classifier.load(run, precision, device, engine, threads=threads))
+            return of_classifier(Classifier.of_request(request))
         if kind == "lm":
-            return of_language_model(run, config, Generator.load(run, precision, device, engine, threads=threads))
+            generator = Generator.of_request(request)
+            # the mean of the states before the output matrix; a model of ours begins a text with a mark
+            begin = (BOS_ID,) if isinstance(generator.tokenizer, Tokenizer) else ()
+            longest, own = longest_text(run, config, generator.context, special=len(begin)), generator.tokenizer
+            reading = TextReading(own.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, own.labels)
+            return cls(generator.engine, reading)
         if kind == "encoder":
-            request = EngineRequest(run, config, precision, device, engine, threads)
             return cls(*torch_factory().open_encoder(request))
         if kind != "translator":
             raise UsageError('{run}: holds a "{kind}", for which this version has no vectors', run, kind)
         # nothing is written, so that no shortlist is needed
-        translator = Translator.load(run, precision, device, engine, threads=threads, all_words=True)
+        translator = Translator.of_request(request, all_words=True)
         most = int(section(config, "data", run)["max_length"])
         model = section(config, "model", run)
         width, add_eos = int(model["model_dim"]), bool(model.get("add_source_eos", True))
-        return of_translator(translator, longest_text(run, config, most, special=1), width, add_eos)
+        most = longest_text(run, config, most, special=1)
+        reading = TextReading(
+            encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
+            frame=lambda ids: source_ids(ids[:most], add_eos),
+            longest=most,
+            labels=translator.tokenizer.labels,
+        )
+        return cls(EncoderOfTranslator(first_member(translator.engine), width, add_eos), reading)
 
     @property
     def width(self) -> int:
@@ -126,34 +121,26 @@ class Embedder(OpenedModel):
 
         Neighbours and batches do not change a vector by more than rounding. At most `window` lines are read ahead.
         """
-        nothing = np.zeros(self.width, np.float32)
-
-        def vectors(line: _Line, states: Array, pooled: Array) -> list[Vector]:
-            return [Vector(line.number, line.text, pooled, line.left_out)]
-
-        return self._stream(lines, vectors, lambda line: [Vector(line.number, line.text, nothing)], window)
+        for line, _, pooled in self._stream(lines, window):
+            yield Vector(line.number, line.text, pooled, line.left_out)
 
     def tokens(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
         """Yield a vector a token, special ones included, line by line; a line of white space has no tokens."""
-
-        def vectors(line: _Line, states: Array, pooled: Array) -> list[Vector]:
+        for line, states, _ in self._stream(lines, window):
             rows = zip(self.reading.labels(line.ids), states, strict=True)
-            return [Vector(line.number, label, values, line.left_out) for label, values in rows]
+            yield from (Vector(line.number, label, values, line.left_out) for label, values in rows)
 
-        return self._stream(lines, vectors, lambda line: [], window)
-
-    def _stream(self, lines: Iterable[str], of_text: _OfText, of_nothing: _OfNothing, window: int) -> Iterator[Vector]:
-        numbered = enumerate(lines, start=1)
+    def _stream(self, lines: Iterable[str], window: int) -> Iterator[tuple[_Line, Array, Array]]:
+        """Yield each line with the states (S, D) of its tokens and its vector (D,), zero without tokens."""
+        numbered, nothing = enumerate(lines, start=1), np.zeros(self.width, np.float32)
         while some := list(islice(numbered, window)):
             batch = self._read(some)
-            vectors = [of_nothing(line) if not line.ids else [] for line in batch]
+            read = dict.fromkeys(range(len(batch)), (nothing[:0], nothing))
             for indices in length_batches([len(line.ids) for line in batch], BATCH_SIZE, BATCH_TOKENS):
                 memory = self.engine.hidden([batch[index].ids for index in indices])
                 for index, states, pooled in zip(indices, memory.states, self.engine.pool(memory), strict=True):
-                    line = batch[index]
-                    vectors[index] = of_text(line, states[: len(line.ids)], pooled)
-            for line_vectors in vectors:
-                yield from line_vectors
+                    read[index] = states[: len(batch[index].ids)], pooled
+            yield from ((line, *read[number]) for number, line in enumerate(batch))
 
     def _read(self, numbered: Sequence[tuple[int, str]]) -> list[_Line]:
         texts = iter(self.reading.encode([text.strip() for _, text in numbered if text.strip()]))
@@ -197,36 +184,90 @@ def tsv_line(vector: Vector, with_line: bool = False) -> str:
     return f"{vector.line}\t{text}\t{numbers}" if with_line else f"{text}\t{numbers}"
 
 
-def of_translator(translator: Translator, longest: int, width: int, add_eos: bool) -> Embedder:
-    """Return the embedder of a translator's encoder, which reads as in training; the vector of a line is the mean."""
-    reading = TextReading(
-        encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
-        frame=lambda ids: source_ids(ids[:longest], add_eos),
-        longest=longest,
-        labels=translator.tokenizer.labels,
-    )
-    return Embedder(EncoderOfTranslator(first_member(translator.engine), width, add_eos), reading)
-
-
 def of_classifier(classifier: Classifier) -> Embedder:
     """Return the embedder of a classifier's encoder, with the pooling that its classes are computed from."""
     reading = TextReading(classifier.encode, classifier.read, classifier.max_tokens, classifier.tokenizer.labels)
     return Embedder(classifier.engine, reading)
 
 
-def of_language_model(run: Path, config: Mapping[str, Any], generator: Generator) -> Embedder:
-    """Return the embedder of a language model's states before the output matrix; the vector of a line is the mean.
-
-    A causal model's state depends on earlier tokens only. A model of ours begins a text with a mark.
-    """
-    begin = (BOS_ID,) if isinstance(generator.tokenizer, Tokenizer) else ()
-    longest = longest_text(run, config, generator.context, special=len(begin))
-    tokenizer: Any = generator.tokenizer
-    reading = TextReading(tokenizer.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, tokenizer.labels)
-    return Embedder(generator.engine, reading)
-
-
 def longest_text(run: Path, config: Mapping[str, Any], limit: int, special: int) -> int:
     """Return the most ids of a text next to the special ones: as in training, or less where positions end before."""
     model = section(config, "model", run)
     return (min(limit, int(model["max_positions"])) if model.get("positions") == "learned" else limit) - special
+
+
+Contexts = Callable[[Sequence[int], Sequence[int]], Array]
+"""From the ids of a source and of a target, without marks, to (T, D): what each target token read from the source."""
+
+
+class CrossEmbedder:
+    """Translate lines greedily, and give what each written token read from the source."""
+
+    def __init__(self, translator: Translator, contexts: Contexts, longest: int, width: int) -> None:
+        """`longest` is the most tokens of a line that are read, `width` the numbers of a vector."""
+        self._translator, self._contexts, self._longest, self.width = translator, contexts, longest, width
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        precision: PrecisionName = "float32",
+        device: Device = "cpu",
+        engine: EngineName = "auto",
+        *,
+        threads: int | None = None,
+    ) -> "CrossEmbedder":
+        """Open the translator of a run directory.
+
+        Raises `UsageError` for a model of another kind and for one that the native engine, where it is asked for, does
+        not compute; else as `Translator.load`.
+        """
+        run = Path(path)
+        config = read_config(run, "translator")
+        # a translation by the native engine, and the vectors by another, would be hard to explain
+        if engine != "torch" and device == "cpu" and not Aligner.computes(run):
+            if engine == "native" or native_precision(precision) == "int8":
+                raise UsageError(
+                    "{path}: the native engine does not compute this model's cross-attention alone; leave out --engine "
+                    "native and --precision int8"
+                ).fill(path)
+            engine, precision = "torch", "float32"
+        translator = Translator.load(run, precision, device, engine, threads=threads)
+        is_native = translator.info.name == "native"
+        contexts: Contexts = (
+            forced_attention(run, config).contexts
+            if is_native
+            else torch_factory().contexts(first_member(translator.engine))
+        )
+        most = int(section(config, "data", run)["max_length"])
+        width = int(section(config, "model", run)["model_dim"])
+        return cls(translator, contexts, longest_text(run, config, most, special=1), width)
+
+    @property
+    def info(self) -> EngineInfo:
+        """Return what translates, at what precision, with how many threads; the vectors are always float32."""
+        return self._translator.info
+
+    def tokens(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
+        """Yield a vector (D,) for each token that is written, line by line; an empty translation has none."""
+        for number, _, target, values, left_out in self._read(lines, window):
+            labels = self._translator.target_tokenizer.labels(target)
+            yield from (Vector(number, label, row, left_out) for label, row in zip(labels, values, strict=True))
+
+    def sentences(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
+        """Yield one vector a line, the mean over its tokens, with the translation as text; zero where that is empty."""
+        for number, text, target, values, left_out in self._read(lines, window):
+            mean = values.mean(axis=0) if target else np.zeros(self.width, np.float32)
+            yield Vector(number, text, mean, left_out)
+
+    def _read(self, lines: Iterable[str], window: int) -> Iterator[tuple[int, str, list[int], Array, int]]:
+        """Number, translation, its ids, their vectors and the tokens that were left out, of each line."""
+        translator, numbered = self._translator, enumerate(lines, start=1)
+        while some := list(islice(numbered, window)):
+            ids = translator.tokenizer.encode_batch([text.strip() for _, text in some], translator.language)
+            sources = [row[: self._longest] for row in ids]
+            searched = search_all(translator.engine, sources, BeamOptions(beam_size=1))
+            for (number, _), row, source, hypotheses in zip(some, ids, sources, searched, strict=True):
+                target = list(hypotheses[0].tokens)
+                values = self._contexts(source, target) if target else np.zeros((0, self.width), np.float32)
+                yield number, translator.target_tokenizer.decode(target), target, values, len(row) - len(source)

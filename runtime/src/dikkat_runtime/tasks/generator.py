@@ -2,21 +2,19 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
 from dikkat_runtime.engine.choose import EngineRequest
-from dikkat_runtime.engine.contract import EngineName, WritingEngine
-from dikkat_runtime.engine.options import Device, GenerationOptions
-from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.contract import WritingEngine
+from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, SettingError, UsageError, msg
-from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.config import section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import CONFIG, TOKENIZER
 from dikkat_runtime.special_tokens import SpecialTokens
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, native_language_model, open_engine
+from dikkat_runtime.tasks.opening import OpenedModel, native_language_model, open_engine, vocabulary_sizes
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.text_stream import TextStream
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -69,6 +67,8 @@ class _Row:
 class Generator(OpenedModel):
     """A trained language model with its tokenizer."""
 
+    kind = "lm"
+
     def __init__(
         self,
         engine: WritingEngine,
@@ -88,24 +88,9 @@ class Generator(OpenedModel):
         self.special_tokens = special_tokens or SpecialTokens()
 
     @classmethod
-    def load(
-        cls,
-        path: str | Path,
-        precision: PrecisionName = "float32",
-        device: Device = "cpu",
-        engine: EngineName = "auto",
-        *,
-        threads: int | None = None,
-    ) -> "Generator":
-        """Return the language model of a run directory, trained or imported, by the engine of that name.
-
-        "auto" is native where it can be. Raises `UsageError` for a model of another kind, an engine that cannot run and
-        a device that is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or
-        damaged.
-        """
-        run = Path(path)
-        config = read_config(run, "lm")
-        request = EngineRequest(run, config, precision, device, engine, threads)
+    def of_request(cls, request: EngineRequest) -> Self:
+        """Return the language model that is asked for; raises as `load`."""
+        run, config = request.run, request.config
         computing: WritingEngine = open_engine(request, native_language_model)
         head_config = section(config, "language_model", run)
         context, objective = head_config.get("context", 256), str(head_config.get("objective", "causal"))
@@ -116,7 +101,7 @@ class Generator(OpenedModel):
         # an imported model has none
         data = section(config, "data", run) if "data" in config else {}
         language = str(data.get("source_language") or "")
-        tokenizer = load_tokenizer(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, language)
+        tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
         special_tokens = special_tokens_of(tokenizer)
         generator = cls(computing, tokenizer, context, objective=objective, special_tokens=special_tokens)
         generator.request = request
@@ -160,8 +145,14 @@ class Generator(OpenedModel):
     ) -> Iterator[str]:
         """Yield the first continuation of `generate` in pieces of whole characters, each as soon as it is certain."""
         ids = self.encode(prompt, options)
+        return (text for text, _ in self.pieces(ids, options, stop) if text)
+
+    def pieces(
+        self, ids: list[int], options: GenerationOptions, stop: Sequence[str] = ()
+    ) -> Iterator[tuple[str, Ending | None]]:
+        """Yield after each token the text that has become certain, and at the last one how the text ends."""
         row = _Row(0, TextStream(self.tokenizer, ids, stop))
-        return (piece for piece in self._write([row], [ids], options) if piece)
+        return ((text, row.ended) for text in self._write([row], [ids], options))
 
     def encode(self, prompt: str, options: GenerationOptions = OPTIONS) -> list[int]:
         """Return ids of a prompt, those that begin a text for an empty one. Raises as `generate`."""
@@ -208,13 +199,3 @@ class Generator(OpenedModel):
                 rows = [rows[index] for index in going]
                 if rows:
                     writer.keep(going)
-
-    def tokens(self, ids: list[int], options: GenerationOptions) -> Iterator[int]:
-        """Yield tokens after a prompt, up to the end mark or the limit."""
-        context, forbidden = options.context or self.context, self.special_tokens.never_written
-        writer = self.engine.write(np.array([ids]), context, options, forbidden=forbidden)
-        for _ in range(options.max_tokens):
-            (token,) = writer.step()
-            if token == self.special_tokens.end:
-                return
-            yield token

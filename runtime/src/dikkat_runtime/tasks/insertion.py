@@ -46,14 +46,6 @@ class Incomplete:
 
 
 @dataclass(frozen=True, slots=True)
-class _Gap:
-    """A gap between two words of a translation: before which token, at which character."""
-
-    token: int
-    offset: int
-
-
-@dataclass(frozen=True, slots=True)
 class _Reading:
     """What the model thinks of a translation of T tokens, with the end mark T + 1, over S source tokens."""
 
@@ -110,7 +102,7 @@ class WordInserter:
             leaning = reading.attention[:-1, :before].sum(axis=1) - reading.attention[:-1, before:].sum(axis=1)
             total = np.concatenate([[0.0], np.cumsum(leaning)])
             gaps = list(_gaps(written, own, item))
-            chosen.append(max(gaps, key=lambda gap: 2 * total[gap.token] - total[-1]).offset)
+            chosen.append(max(gaps, key=lambda gap: 2 * total[gap[0]] - total[-1])[1])
         return chosen
 
     def _completed(self, items: Sequence[Incomplete]) -> list[str]:
@@ -118,13 +110,13 @@ class WordInserter:
         completed = []
         for item, (written, own), reading in zip(items, spans, self._readings(items), strict=True):
             gaps = list(_gaps(written, own, item))
-            tokens = [gap.token for gap in gaps]
+            tokens = [token for token, _ in gaps]
             source_spans = self._source.spans(item.source, self._languages[0])[1]
             best = [
                 int(reading.scores(number, token_positions(source_spans, word.spans), tokens).argmax())
                 for number, word in enumerate(item.words)
             ]
-            completed.append(_inserted(written, item.words, [gaps[number].offset for number in best]))
+            completed.append(_inserted(written, item.words, [gaps[number][1] for number in best]))
         return completed
 
     def _readings(self, items: Sequence[Incomplete]) -> list[_Reading]:
@@ -149,8 +141,8 @@ class WordInserter:
         return tokens[0] if tokens else UNK_ID
 
 
-def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> Iterator[_Gap]:
-    """Yield the gaps in which a word may stand: before words, before signs that close the translation, after it."""
+def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> Iterator[tuple[int, int]]:
+    """Yield token and character after each gap for a word: before words, before signs that close the text, after it."""
     closing = CLOSING.search(written)
     offsets = set[int]()
     for number, (start, end) in enumerate(spans):
@@ -161,10 +153,10 @@ def _gaps(written: str, spans: Sequence[tuple[int, int]], item: Incomplete) -> I
         begins = offset == 0 or adjacent[0].isspace() or any(map(is_spaceless, adjacent))
         if begins or (closing is not None and offset == closing.start()):
             offsets.add(offset)
-            yield _Gap(number, offset)
+            yield number, offset
     word_is_last = any(end == len(item.source) for word in item.words for _, end in word.spans)
     if not offsets or word_is_last or not SENTENCE_END.search(written):
-        yield _Gap(len(spans), len(written))
+        yield len(spans), len(written)
 
 
 def _inserted(written: str, words: Sequence[MissingWord], offsets: Sequence[int]) -> str:

@@ -8,7 +8,7 @@ from itertools import chain, islice, repeat
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, renamed, respelled
-from dikkat_runtime.tasks.piece_translation import PieceTranslator
+from dikkat_runtime.tasks.demand_keeping import PieceTranslator
 from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
 from dikkat_runtime.tasks.surrogates import (
     FIRST_SYMBOL,
@@ -21,8 +21,16 @@ from dikkat_runtime.tasks.surrogates import (
     with_marks,
     with_outer_symbols,
 )
-from dikkat_runtime.tasks.translation_notes import Event, TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, PieceResult, Translation, copied, joined, prefixed
+from dikkat_runtime.tasks.translations import (
+    Event,
+    PieceRequest,
+    PieceResult,
+    Translation,
+    TranslationNotes,
+    copied,
+    joined,
+    prefixed,
+)
 from dikkat_runtime.text.demanded import Demanded, measures
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.normalizing import has_hidden_direction

@@ -1,22 +1,24 @@
 """Open the engine that computes the model of a run directory: the native one, or the torch engine of dikkat."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 from dikkat_runtime.engine.choose import EngineChoice, EngineFactory, EngineRequest, choose_engine, torch_factory
-from dikkat_runtime.engine.contract import Engine, EngineInfo
+from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName
 from dikkat_runtime.engine.ensemble import EnsembleEngine
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.options import Device, Precision
+from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.products import TRANSFORMS
 from dikkat_runtime.engine.settings import MAX_VALUE, NATIVE, STACK, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.run.config import labels_of, member_runs, read_config, section
+from dikkat_runtime.run.config import labels_of, member_runs, read_config, read_settings, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
 from dikkat_runtime.run.parts import CONFIG, TARGET_TOKENIZER, TOKENIZER, WEIGHTS
@@ -31,12 +33,39 @@ _POOLINGS = ("mean", "first", "attention", "max")
 _READINGS = ("causal", "masked", "prefix")
 
 
-class OpenedModel:
+class OpenedModel(ABC):
     """Base of the models over an engine: what dikkat, where it is installed, shows of them beyond what they compute."""
 
     engine: Any
+    kind: ClassVar[str] = ""
+    """The name of its kind in config.json; empty for any kind."""
     request: EngineRequest | None = None
     """What the model was opened by; None for one that was made in memory."""
+
+    @classmethod
+    def load(
+        cls,
+        path: str | Path,
+        precision: PrecisionName = "float32",
+        device: Device = "cpu",
+        engine: EngineName = "auto",
+        *,
+        threads: int | None = None,
+    ) -> Self:
+        """Return the model of a run directory, trained or imported, by the engine of that name.
+
+        "auto" is native where it can be. Raises `UsageError` for a model of another kind, an engine that cannot run and
+        a device that is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or
+        damaged.
+        """
+        run = Path(path)
+        config = read_config(run, cls.kind) if cls.kind else {"task": "translator", **read_settings(run)}
+        return cls.of_request(EngineRequest(run, config, precision, device, engine, threads))
+
+    @classmethod
+    @abstractmethod
+    def of_request(cls, request: EngineRequest) -> Self:
+        """Return the model that is asked for; raises as `load`."""
 
     @property
     def info(self) -> EngineInfo:
@@ -78,7 +107,7 @@ def open_engine(request: EngineRequest, open_native: OpenNative) -> Any:
     `DataError` naming the file that is missing or damaged.
     """
     choice = choose_engine(request)
-    if not choice.is_native:
+    if choice.why_not_native:
         return _torch_factory(choice).open_engine(request, choice)
     note_changed_settings(request.run)
     engine = open_native(request, choice.precision)
@@ -126,7 +155,6 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
     pooling = _known(run, "classifier", head_config, "pooling", "mean", _POOLINGS)
     objective = _known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES)
     outputs = 1 if objective == "binary" else len(labels)
-    # a run of an older dikkat has no table
     rows = head_config.get("ngram_rows", 0)
     if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
         raise DataError("{run}: damaged: classifier.ngram_rows is {rows}; restore the file", run / CONFIG, repr(rows))
@@ -171,51 +199,30 @@ def _known(
 # Load the tokenizers of a run, for all kinds of models.
 
 
-class Sizes(Protocol):
-    """Describe the vocabulary sizes in the settings of a model."""
-
-    @property
-    def vocab_size(self) -> int: ...
-
-    @property
-    def target_vocab_size(self) -> int | None: ...
-
-
-@dataclass(frozen=True, slots=True)
-class VocabularySizes:
-    """The vocabulary sizes of a run, whatever engine computes its model."""
-
-    vocab_size: int
-    target_vocab_size: int | None
-
-    @classmethod
-    def of(cls, run: Path, config: Mapping[str, Any]) -> "VocabularySizes":
-        """Return those of the section `model`. Raises `DataError` where there are none."""
-        model = section(config, "model", run)
-        size, target_size = model.get("vocab_size"), model.get("target_vocab_size")
-        if type(size) is not int or not (target_size is None or type(target_size) is int):
-            raise DataError("{run}: damaged: its vocabulary sizes are not numbers; restore the file", run / CONFIG)
-        return cls(size, target_size)
+def vocabulary_sizes(run: Path, config: Mapping[str, Any]) -> tuple[int, int | None]:
+    """Return those of source and target in the settings of a model. Raises `DataError` where there are none."""
+    model = section(config, "model", run)
+    size, target_size = model.get("vocab_size"), model.get("target_vocab_size")
+    if type(size) is not int or not (target_size is None or type(target_size) is int):
+        raise DataError("{run}: damaged: its vocabulary sizes are not numbers; restore the file", run / CONFIG)
+    return size, target_size
 
 
-def load_tokenizer(run: Path, config: Mapping[str, Any]) -> Tokenizer:
-    """Return the tokenizer of a run. Raises `MissingInputError`, or `DataError` where it does not fit the model."""
-    language = section(config, "data", run).get("source_language", "")
-    return Tokenizer.load(checked(run, TOKENIZER), VocabularySizes.of(run, config).vocab_size, str(language))
+def load_tokenizers(run: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, Tokenizer]:
+    """Return the tokenizers of source and target of a translator, which may be one.
 
-
-def load_tokenizers(run: Path, config: Mapping[str, Any], sizes: Sizes) -> tuple[Tokenizer, Tokenizer]:
-    """Return the tokenizers of source and target of a translator, which may be one. Raises as `load_tokenizer`."""
-    data, size = section(config, "data", run), sizes.target_vocab_size
+    Raises `MissingInputError`, or `DataError` where one does not fit the model.
+    """
+    data, (source_size, size) = section(config, "data", run), vocabulary_sizes(run, config)
     kind = data.get("vocabularies", "joint")
     if (kind == "separate") != (size is not None):
         raise DataError(
             "{run}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore the file"
         ).fill(run / CONFIG, kind, size)
-    source = Tokenizer.load(checked(run, TOKENIZER), sizes.vocab_size, str(data.get("source_language", "")))
+    source = Tokenizer.load(checked(run, TOKENIZER), source_size, str(data.get("source_language", "")))
     language = str(data.get("target_language", ""))
     if kind == "shared_ids":
-        return source, Tokenizer.load(checked(run, TARGET_TOKENIZER), sizes.vocab_size, language)
+        return source, Tokenizer.load(checked(run, TARGET_TOKENIZER), source_size, language)
     if size is None:
         return source, source
     return source, Tokenizer.load(checked(run, TARGET_TOKENIZER), size, language, "target_vocab_size")

@@ -3,32 +3,31 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Self
 
 from dikkat_runtime.engine.choose import EngineRequest
+from dikkat_runtime.engine.constraints import rows_of_beam
 from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.engine.stepwise import ResumableSearch
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.parts import CONFIG
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
-from dikkat_runtime.tasks.completion import Completion
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
-from dikkat_runtime.tasks.corrections import Corrections
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, LossJudge
+from dikkat_runtime.tasks.corrections import CorrectionMemory, Corrections
+from dikkat_runtime.tasks.demand_keeping import Decode, DemandKeeper, LossJudge, PieceTranslator
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.near_corrections import CorrectionMemory
-from dikkat_runtime.tasks.opening import OpenedModel, VocabularySizes, load_tokenizers, native_translation, open_members
-from dikkat_runtime.tasks.piece_translation import Decode, PieceTranslator
+from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
 from dikkat_runtime.tasks.reading import Manner, Reading, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
-from dikkat_runtime.tasks.translation_notes import TranslationNotes
-from dikkat_runtime.tasks.translations import PieceRequest, Translation, translations_of
+from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes, translations_of
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
@@ -88,7 +87,7 @@ class Translator(OpenedModel):
         threads: int | None = None,
         limits: ReadingLimits | None = None,
         all_words: bool = False,
-    ) -> "Translator":
+    ) -> Self:
         """Return the translator of a run directory by the engine of that name; "auto" is native where it can be.
 
         With `all_words` a shortlist of words is left aside, as the torch engine always leaves it. int8 is faster and
@@ -97,10 +96,17 @@ class Translator(OpenedModel):
         is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
         run = Path(path)
-        config = read_config(run, "translator")
-        request = EngineRequest(run, config, precision, device, engine, threads)
+        request = EngineRequest(run, read_config(run, "translator"), precision, device, engine, threads)
+        return cls.of_request(request, limits=limits, all_words=all_words)
+
+    @classmethod
+    def of_request(
+        cls, request: EngineRequest, *, limits: ReadingLimits | None = None, all_words: bool = False
+    ) -> Self:
+        """Return the translator that is asked for; see `load`."""
+        run, config = request.run, request.config
         computing = open_members(request, partial(native_translation, all_words=all_words))
-        source, target = load_tokenizers(run, config, VocabularySizes.of(run, config))
+        source, target = load_tokenizers(run, config)
         data, where = section(config, "data", run), str(run / CONFIG)
         language, target_language = (str(data.get(f"{side}_language") or "") for side in ("source", "target"))
         translator = cls(
@@ -188,7 +194,9 @@ class Translator(OpenedModel):
         )
         yield from translator.translate(lines, window, prefixes)
 
-    def complete(self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None) -> Completion:
+    def complete(
+        self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None
+    ) -> "Completion":
         """Return a session for a person who types the translation of `source`.
 
         Each prefix is completed in milliseconds.
@@ -220,7 +228,7 @@ class Translator(OpenedModel):
             options,
             notes,
             reading=self.reading,
-            gaps=self._gaps,
+            gaps=lambda *asked: self.inserter.gaps(*asked),
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
@@ -238,7 +246,10 @@ class Translator(OpenedModel):
         calibration = Calibration.read(path)
         if calibration is None:
             # the judge is shown what the model reads
-            pairs = [(self._as_read(source), target) for source, target in held_out_pairs(path)]
+            pairs = [
+                (" ".join(sentence for sentence, _ in self.sentences(source)) or source, target)
+                for source, target in held_out_pairs(path)
+            ]
             on_progress(msg("fitting confidence on {count:,} validation pairs, once …", len(pairs)))
             notes = TranslationNotes()
 
@@ -248,9 +259,6 @@ class Translator(OpenedModel):
             calibration = fit_calibration(pairs, translate, scorer)
             calibration.write(path)
         return Judge(scorer, calibration)
-
-    def _as_read(self, line: str) -> str:
-        return " ".join(sentence for sentence, _ in self.sentences(line)) or line
 
     def encode(self, line: str) -> list[int]:
         """Return source ids of a line, without end mark; none for a line of white space."""
@@ -281,9 +289,6 @@ class Translator(OpenedModel):
         """The part that puts words into translations that lack them."""
         tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
         return WordInserter(self.engine, tokenizers, languages, self.constraints)
-
-    def _gaps(self, source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
-        return self.inserter.gaps(source, source_ids, target, offsets)
 
     @cached_property
     def reading(self) -> Reading:
@@ -344,3 +349,60 @@ class Translator(OpenedModel):
 
 def _nothing(text: str) -> None:
     """Return no correction for any text."""
+
+
+class Completion:
+    """A session for one source; not to be used from two threads at once."""
+
+    def __init__(
+        self, translator: Translator, source: str, options: DecodingOptions, glossary: Glossary | None = None
+    ) -> None:
+        """Raises `UsageError` for a source of more than one line."""
+        if "\n" in source:
+            raise UsageError("only one line can be completed; begin a session for each line")
+        self._translator, self._source, self._options = translator, source, options
+        self._lines = translator.line_translator(options, TranslationNotes(), self._decoded, glossary=glossary)
+        self._known: dict[tuple[PieceRequest, DecodingOptions], Translation] = {}
+        self._searches: dict[tuple[tuple[int, ...], int], ResumableSearch] = {}
+
+    def suggest(self, prefix: str) -> Translation:
+        """Return the best translation that begins with `prefix`, byte for byte; the plain one for an empty prefix.
+
+        Raises `UsageError` for a prefix of more than one line.
+        """
+        if "\n" in prefix:
+            raise UsageError("a prefix must be the beginning of one line")
+        return next(self._lines.translate([self._source], 1, [prefix]))
+
+    def _decoded(
+        self, requests: Sequence[PieceRequest], numbers: Sequence[int], options: DecodingOptions, bound: bool
+    ) -> list[Translation]:
+        """Return the translations of pieces, decoding each only once without a prefix."""
+        if not bound or options.limits_repetition:
+            new = [number for number, request in enumerate(requests) if bound or (request, options) not in self._known]
+            decoded = self._translator.decoded(
+                [requests[number] for number in new], [numbers[number] for number in new], options, bound
+            )
+            if bound:
+                return decoded
+            self._known |= zip(((requests[number], options) for number in new), decoded, strict=True)
+            return [self._known[request, options] for request in requests]
+        return [self._completed(request, options) for request in requests]
+
+    def _completed(self, request: PieceRequest, options: DecodingOptions) -> Translation:
+        compiler = self._translator.constraints
+        prefix = compiler.prefix(request.prefix, request.is_closed)
+        constraint = compiler.constraint(request.text, request.demands, prefix)
+        if constraint is None:
+            raise AssertionError("a request that is bound asks for something")
+        beam_size = options.beam_size if isinstance(options, BeamOptions) else 1
+        beam_size = rows_of_beam(beam_size, [constraint])
+        search = self._searches.get((request.ids, beam_size))
+        if search is None:
+            memory = self._translator.engine.encode([request.ids])
+            steps = self._translator.engine.steps(memory, beam_size, self._translator.neighbours([request.text]))
+            search = ResumableSearch(steps, options, beam_size, memory.lengths[0])
+            self._searches[request.ids, beam_size] = search
+        hypotheses = search.search(prefix.kept if prefix else (), constraint)
+        begun = [(request.prefix, prefix)] if prefix else []
+        return translations_of([hypotheses], self._translator.target_tokenizer, begun)[0]

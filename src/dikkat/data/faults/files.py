@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TextIO
 
@@ -36,7 +36,7 @@ def check_files(request: CheckRequest, note: Callable[[str], None] = lambda line
         primary_language(named or tag or name)
         for named, tag, name in zip(request.languages, choice.tags, by_name, strict=True)
     )
-    check = check_pairs(() if first is None else _with(first, pairs), (languages[0], languages[1]), held_out)
+    check = check_pairs(() if first is None else chain([first], pairs), (languages[0], languages[1]), held_out)
     _show_shifted(check, _pairs(request, request.data, LanguageChoice(*request.languages), lambda line: None))
     return check
 
@@ -48,11 +48,6 @@ def _show_shifted(check: DataCheck, pairs: Iterator[Pair]) -> None:
     shown = [Example(str(pair.line), pair.source, pair.target) for pair, fault in some if fault == Fault.SHIFTED]
     if shown:
         check.examples[Fault.SHIFTED] = shown[:EXAMPLES]
-
-
-def _with(first: Pair, others: Iterator[Pair]) -> Iterator[Pair]:
-    yield first
-    yield from others
 
 
 def _pairs(

@@ -34,11 +34,11 @@ from dikkat.interop.foreign_translator import (
     OUTPUT,
     ForeignTranslator,
     Languages,
+    checked_settings,
     language_code,
     our_weights,
     reordered,
     sized,
-    translator_config,
 )
 from dikkat.interop.piece_vocabulary import VocabularyOrder
 from dikkat_runtime.engine.shortlist import Shortlist
@@ -247,7 +247,7 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
     target = facts.model.get("target_vocab_size")
     if target is None and len(entries) == 2 and not facts.model["tie_embeddings"]:
         target = facts.model["target_vocab_size"] = facts.model["vocab_size"]
-    model = translator_config(facts.model, path)
+    model = checked_settings(ModelConfig, facts.model, path)
     _check_sizes(folder, model, [len(one) for one in entries])
     kept = _each_once(model, arrays, path)
     table = tuple(rows(model))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from dikkat.interop.exported_texts import (
     TABLE_ROWS,
@@ -118,12 +117,7 @@ def export_keras(run: Path, out: Path, count: int = SENTENCES) -> str:
     and `CannotCreateError` or `DiskError`; nothing is then written.
     """
     _require_keras()
-    writers: dict[str, Callable[[Any, Path, str], Any]] = {
-        "translator": _write_translator,
-        "classifier": _write_classifier,
-        "lm": _write_language_model,
-    }
-    return export_checked(run, out, "keras", writers, count)
+    return export_checked(run, out, "keras", (_write_translator, _write_classifier, _write_language_model), count)
 
 
 def _write_translator(translator: TrainedTranslator, draft: Path, name: str) -> KerasTranslator:

@@ -1,6 +1,6 @@
 """Write the model of a run as graphs of ONNX, compared with the run before they take their name."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,12 +103,7 @@ def export_onnx(run: Path, out: Path, count: int = SENTENCES) -> str:
     """
     if find_spec("onnx") is None or find_spec("onnxruntime") is None:
         raise UsageError("--to onnx needs onnx and onnxruntime: pip install 'dikkat[onnx]'")
-    writers: dict[str, Callable[[Any, Path, str], Any]] = {
-        "translator": _write_translator,
-        "classifier": _write_classifier,
-        "lm": _write_language_model,
-    }
-    return export_checked(run, out, "onnx", writers, count)
+    return export_checked(run, out, "onnx", (_write_translator, _write_classifier, _write_language_model), count)
 
 
 def _write_translator(translator: TrainedTranslator, draft: Path, name: str) -> OnnxTranslator:

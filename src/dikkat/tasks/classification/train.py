@@ -64,10 +64,8 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
 
 
 def _known(source: dict[str, Any]) -> str:
-    """Whether training knew the texts that are validated on; a run of an earlier version did not look."""
-    seen = source.get("validation_seen")
-    if seen is None:
-        return ""
+    """Whether training knew the texts that are validated on."""
+    seen = source["validation_seen"]
     return f", {seen:,} of which stand in the training data too" if seen else " the model never saw"
 
 

@@ -18,7 +18,7 @@ from dikkat.models.factory import build_language_model, build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings
 from dikkat.training.budget import UpdateBudget
-from dikkat.training.distributed.ranks import Ranks
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.language_modelling import batch_loss as language_model_loss
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
@@ -129,10 +129,7 @@ class SyntheticTask:
         """Return 1.0: there is no validation to shorten."""
         return share
 
-    def share_validation(self, ranks: Ranks) -> None:
-        """Do nothing: there is no validation to share."""
-
-    def validate(self, number: int, should_stop: Stop = never) -> Validation:
+    def validate(self, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS) -> Validation:
         """Return an empty validation."""
         raise NotImplementedError(msg("there is nothing to validate on"))
 

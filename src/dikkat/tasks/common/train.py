@@ -19,7 +19,7 @@ from dikkat.explain.plots import plot_training
 from dikkat.kernels.gpu import choice
 from dikkat.kernels.gpu.choice import why_absent as why_no_triton
 from dikkat.kernels.library import library, why_absent
-from dikkat.kernels.processor import keep_freed_memory
+from dikkat.kernels.processor import give_back_freed_memory, keep_freed_memory
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.common.card import (
@@ -74,10 +74,7 @@ def conditions_of(trainer: Trainer) -> dict[str, str]:
 
 
 def what_differs(before: dict[str, str], now: dict[str, str]) -> str:
-    """Return one line that names the conditions that changed since the run began, or "".
-
-    `before` is empty for runs that were made before conditions were recorded.
-    """
+    """Return one line that names the conditions that changed since the run began, or ""."""
     names = sorted(name for name in before if before[name] != now.get(name))
     if not names:
         return ""
@@ -442,6 +439,8 @@ def _tried(job: Job, run: RunDirectory, config: RunConfig) -> PrecisionRecord | 
         return None
     if (trial := job.precision_trial(run, config)) is None:
         return None
+    # what the updates have freed would stand beside the engines of the trial
+    give_back_freed_memory()
     minutes = config.training.minutes
     return try_precisions(run, trial, math.inf if minutes is None else seconds_of_trial(minutes * 60.0))
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from dikkat.config import ModelConfig
-from dikkat.models.factory import check_dimensions, most_parameters
+from dikkat.models.factory import check_layers, most_parameters
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import Described, read_header, read_metadata, read_tensors
 from dikkat.training.parameters import FlatParameters
@@ -103,7 +103,7 @@ def _build(run: RunDirectory, config: ModelConfig, build: Callable[[], Model], f
     header = read_header(file)
     total = sum(torch.Size(one.shape).numel() for one in header.values())
     try:
-        check_dimensions(config, most_layers=len(header))
+        check_layers(config, len(header))
         if most_parameters(config) > 4 * total + _HARMLESS:
             # only the shapes are asked for: nothing is allocated
             with torch.device("meta"):

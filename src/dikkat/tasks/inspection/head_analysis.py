@@ -34,7 +34,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.tasks.kinds import kind_name, load_part
 from dikkat.tasks.translation.guiding import guided_note
-from dikkat.training.validation import Validator
+from dikkat.training.translation import Validator
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 from dikkat_runtime.tasks.translator import Translator

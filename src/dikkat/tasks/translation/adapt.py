@@ -70,7 +70,7 @@ class Base:
                 ).fill(where, section, changed, path)
         config = run_config(settings, str(run.config))
         tuned = tuning(asked) if "imported_from" in settings else None
-        return cls(run, config, Vocabularies.load(run, config.model, config.data.vocabularies), tuned)
+        return cls(run, config, Vocabularies.load(run, config), tuned)
 
     def settings(self, pairs: int) -> Settings:
         """Return the settings of a translator that has this base and so many new pairs."""

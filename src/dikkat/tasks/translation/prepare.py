@@ -18,7 +18,7 @@ from dikkat.data.cleaning import Cleaner, CleaningReport, normalise
 from dikkat.data.corpus import Corpus, source_profile
 from dikkat.data.inspection import SAMPLE_PAIRS, odd_side
 from dikkat.data.languages import contradicted_by, guess_language, primary_language
-from dikkat.data.lessons import languages_of_pair, phrasebook_split
+from dikkat.data.lessons import installed_phrasebook
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
 from dikkat.data.splitting import hold_out_pairs
@@ -181,7 +181,7 @@ def parts_of(
     `UsageError`, `DataError`, `MissingInputError` or `DiskError`.
     """
     if request.is_phrasebook:
-        phrases = phrasebook_split(request.phrasebook)
+        phrases = installed_phrasebook().phrasebook_split(request.phrasebook)
         report = CleaningReport(read=len(phrases.train), kept=len(phrases.train))
         train, validation, test = ([Pair(*phrase) for phrase in part] for part in phrases)
         return Parts(train, validation, test, report)
@@ -340,7 +340,11 @@ def _adapted(base: Base, parts: Parts, old_pairs: int) -> dict[str, Any]:
 
 def _config(request: TrainRequest, pairs: int, base: Base | None, tags: tuple[str, str] = ("", "")) -> RunConfig:
     """The settings for so many pairs; the languages are those that the user names, that files state, or file names."""
-    by_name = languages_of_pair(request.phrasebook) if request.is_phrasebook else languages_of(request.data)
+    by_name = (
+        installed_phrasebook().languages_of_pair(request.phrasebook)
+        if request.is_phrasebook
+        else languages_of(request.data)
+    )
     source, target = (primary_language(tag) or name for tag, name in zip(tags, by_name, strict=True))
     named: Settings = {"data": {"source_language": source, "target_language": target}}
     if base:

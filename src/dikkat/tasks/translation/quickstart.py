@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat.config import merge
-from dikkat.data.lessons import languages_of_pair
+from dikkat.data.lessons import installed_phrasebook
 from dikkat.explain.plots import plot_heads
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Settings, free_folder
@@ -49,7 +49,7 @@ def quickstart_command(pair: str, out: Path | None = None, program: str | None =
 
 def settings_of(pair: str) -> Settings:
     """Return the settings of a quickstart run; the words of English sentences alone are linked."""
-    source, _ = languages_of_pair(pair)
+    source, _ = installed_phrasebook().languages_of_pair(pair)
     return merge(SETTINGS, GUIDED) if source == "en" else SETTINGS
 
 
@@ -60,7 +60,7 @@ def default_folder(pair: str) -> Path:
 
 def _name(pair: str) -> str:
     """The pair as data and folders call it: where English is translated, by the other language alone."""
-    source, target = languages_of_pair(pair)
+    source, target = installed_phrasebook().languages_of_pair(pair)
     return target if source == "en" else pair
 
 
@@ -102,14 +102,8 @@ def draw_cross_attention(translator: Translator, sentence: str, picture: Path) -
 
 
 def _require_quickstart(run: RunDirectory, pair: str) -> None:
-    """Refuse to go on with a run of other data, or one that ends by the clock, as those of an older dikkat do."""
-    settings = run.read_config()
-    data: Any = settings.get("data_source", {})
-    is_ours = isinstance(data, dict) and data.get("data") == [f"{PHRASEBOOK}{_name(pair)}"]
-    is_timed = settings.get("training", {}).get("minutes") is not None and not run.is_finished
-    if is_ours and not is_timed:
-        return
-    what = msg("an unfinished run of an older dikkat" if is_ours else "another run")
-    raise CannotCreateError("{path}: holds {content}; use {command}").fill(
-        run.path, what, quickstart_command(pair, free_folder(run.path))
-    )
+    """Refuse to go on with a run of other data."""
+    data: Any = run.read_config().get("data_source", {})
+    if not isinstance(data, dict) or data.get("data") != [f"{PHRASEBOOK}{_name(pair)}"]:
+        command = quickstart_command(pair, free_folder(run.path))
+        raise CannotCreateError("{path}: holds another run; use {command}", run.path, command)

@@ -22,8 +22,7 @@ from dikkat_runtime.rows.locks import LOCK_PREFIX, locked
 from dikkat_runtime.rows.packed_files import reading_errors
 from dikkat_runtime.shards.call import Call
 from dikkat_runtime.shards.driver import Result
-from dikkat_runtime.shards.shard import digest_of, read_record
-from dikkat_runtime.shards.work import Job
+from dikkat_runtime.shards.work import Job, digest_of, read_record
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_text_lines
 

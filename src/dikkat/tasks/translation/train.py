@@ -25,8 +25,7 @@ from dikkat.tasks.translation.guiding import guided_fact, guided_head, guided_no
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat.torch_engine.texts import engine_in_memory
-from dikkat.training.translation import TranslationTask
-from dikkat.training.validation import Validator
+from dikkat.training.translation import TranslationTask, Validator
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import msg
 from dikkat_runtime.run.metrics import settings_hash
@@ -98,7 +97,7 @@ class TranslatorJob:
         """Return the training task with a new model."""
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         targets, scoring = scored_as_trained(targets, config)
-        vocabularies = Vocabularies.load(run, config.model, config.data.vocabularies)
+        vocabularies = Vocabularies.load(run, config)
         train, validation = (open_corpus(run, part, vocabularies) for part in ("train", "validation"))
         validator = Validator(validation, vocabularies.target, sources, targets, scoring)
         validator.open_engine = partial(engine_in_memory, config=config.model)

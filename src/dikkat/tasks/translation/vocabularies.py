@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.opening import Sizes, load_tokenizers
+from dikkat_runtime.tasks.opening import load_tokenizers
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -54,12 +54,15 @@ class Vocabularies:
         )
 
     @classmethod
-    def load(cls, run: RunDirectory, model: Sizes, kind: str) -> Vocabularies:
-        """Those of a run from the settings of its model and from `data.vocabularies`, which is their `kind`.
+    def load(cls, run: RunDirectory, config: RunConfig) -> Vocabularies:
+        """Those of a run from its settings.
 
         Raises `MissingInputError`, or `DataError` where one is damaged or does not fit the model.
         """
-        return cls(*load_tokenizers(run.path, {"data": {"vocabularies": kind}}, model), share_ids=kind == "shared_ids")
+        model, kind = config.model, config.data.vocabularies
+        sizes = {"vocab_size": model.vocab_size, "target_vocab_size": model.target_vocab_size}
+        tokenizers = load_tokenizers(run.path, {"data": {"vocabularies": kind}, "model": sizes})
+        return cls(*tokenizers, share_ids=kind == "shared_ids")
 
     @classmethod
     def of(cls, translator: Translator) -> Vocabularies:

@@ -211,7 +211,7 @@ def _answer_seconds() -> float:
     return seconds
 
 
-class ProcessGroup:
+class ProcessGroup(Ranks):
     """Exchanges between the ranks of the default process group; see `Ranks`. All raise `LostRankError`."""
 
     def __init__(self, index: int, count: int, store: Store, everyones: Store, has_begun: bool) -> None:
@@ -220,10 +220,6 @@ class ProcessGroup:
         self._wall: Clock | None = None
         self._now = 0.0
         self._works = self._shares = self._turns = 0
-
-    @property
-    def is_first(self) -> bool:
-        return self.index == 0
 
     def parts(self, number: int) -> range:
         return self._parts_of(self.index, number)

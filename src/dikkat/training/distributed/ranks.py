@@ -1,8 +1,8 @@
-"""The interface of the ranks of a training to its loop, and the ranks of a training by one process."""
+"""The ranks of a training, as its loop asks them, and those of a training by one process."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -87,35 +87,44 @@ class EarlyPart(NamedTuple):
     """
 
 
-class Ranks(Protocol):
-    """The processes that train together; every method but `parts` is called by all of them, in the same order."""
+class Ranks:
+    """The processes that train together; every method but `parts` is called by all of them, in the same order.
 
-    index: int
-    count: int
-    has_begun: bool
+    The base class is one process that trains alone.
+    """
+
+    index, count = 0, 1
+    has_begun = False
     """Whether the ranks were started again after the first one had begun the run, which they then take up."""
 
     @property
     def is_first(self) -> bool:
         """Tell whether this rank is the one that writes, validates and speaks."""
+        return self.index == 0
 
     def parts(self, number: int) -> range:
         """Return which of the parts of an update, cut into that number, are this rank's."""
+        return range(number)
 
     def clock(self, wall: Clock) -> Clock:
         """Return a clock that tells all ranks the `wall` time of the first one, as it was at the last exchange."""
+        return wall
 
     def tick(self, should_stop: bool) -> bool:
         """Move the clock on; returns whether any rank should stop."""
+        return should_stop
 
     def share(self, values: Sequence[float]) -> list[float]:
         """Return the values of the first rank, whatever the others have."""
+        return list(values)
 
     def adopt(self, state: Mapping[str, Any], vectors: Iterable[Tensor]) -> dict[str, Any]:
         """Return the state of the first rank, and copy its vectors into those of the others."""
+        return dict(state)
 
     def sum_count(self, count: int) -> int:
         """Add up a number of all ranks."""
+        return count
 
     def sum_parts(self, number: int, part: Callable[[int], Tensor], early: EarlyPart | None = None) -> Tensor:
         """Add up the vectors (N,) that `part` computes for each of so many parts of an update, in float32.
@@ -124,6 +133,7 @@ class Ranks(Protocol):
         same bits for any number of ranks. With `early`, of all ranks or of none, several ranks exchange the early
         entries while the last part of each computes the others.
         """
+        return tree_sum(range(number), part)
 
     def share_out(self, number: int, work: Callable[[Sequence[int]], list[T] | None]) -> list[T] | None:
         """Return what `work` computes of all items below `number`, in their order; each rank does some of them.
@@ -131,9 +141,11 @@ class Ranks(Protocol):
         It gets the items of this rank and returns a result for each, which JSON can hold, however long that takes; or
         None, where it was asked to stop, and then None comes back to all ranks.
         """
+        return work(range(number))
 
     def gather(self, values: Tensor, start: int, total: int) -> Tensor:
         """Return the values (total,) of all ranks; those of this one, (N,), begin at `start`."""
+        return values
 
     def complete(self, vector: Tensor, spans: Sequence[Sequence[slice]]) -> None:
         """Fill in the entries of `vector` (N,) that other ranks computed: those in the `spans` of each rank."""
@@ -143,15 +155,19 @@ class Ranks(Protocol):
 
         All ranks must go through it to the end. A piece is there until the next.
         """
+        return (kept[piece.kept] for piece in pieces_of(spans))
 
     def deal(self, whole: Tensor | None, kept: Tensor, spans: Sequence[Sequence[slice]]) -> None:
         """Copy into `kept` this rank's `spans` of the vector that is `whole` on the first rank."""
+        if whole is not None:
+            kept.copy_(whole)
 
     def mark_begun(self) -> None:
         """Note, on the first rank, that the run is that of this command: `has_begun` when it is started again."""
 
     def leading(self) -> AbstractContextManager[None]:
         """Let the first rank work alone in the body, however long, while the others are in `await_first`."""
+        return nullcontext()
 
     def await_first(self) -> None:
         """Wait until the first rank leaves `leading`."""
@@ -160,62 +176,7 @@ class Ranks(Protocol):
         """Compare facts, by name, with those of the first rank. Raises `DataError` naming the first that differs."""
 
 
-class OneProcess:
-    """One process that trains alone; see `Ranks`."""
-
-    index, count, is_first, has_begun = 0, 1, True, False
-
-    def parts(self, number: int) -> range:
-        return range(number)
-
-    def clock(self, wall: Clock) -> Clock:
-        return wall
-
-    def tick(self, should_stop: bool) -> bool:
-        return should_stop
-
-    def share(self, values: Sequence[float]) -> list[float]:
-        return list(values)
-
-    def adopt(self, state: Mapping[str, Any], vectors: Iterable[Tensor]) -> dict[str, Any]:
-        return dict(state)
-
-    def sum_count(self, count: int) -> int:
-        return count
-
-    def sum_parts(self, number: int, part: Callable[[int], Tensor], early: EarlyPart | None = None) -> Tensor:
-        return tree_sum(range(number), part)
-
-    def share_out(self, number: int, work: Callable[[Sequence[int]], list[T] | None]) -> list[T] | None:
-        return work(range(number))
-
-    def gather(self, values: Tensor, start: int, total: int) -> Tensor:
-        return values
-
-    def complete(self, vector: Tensor, spans: Sequence[Sequence[slice]]) -> None:
-        return None
-
-    def collect(self, kept: Tensor, spans: Sequence[Sequence[slice]]) -> Iterator[Tensor]:
-        return (kept[piece.kept] for piece in pieces_of(spans))
-
-    def deal(self, whole: Tensor | None, kept: Tensor, spans: Sequence[Sequence[slice]]) -> None:
-        if whole is not None:
-            kept.copy_(whole)
-
-    def mark_begun(self) -> None:
-        return None
-
-    def leading(self) -> AbstractContextManager[None]:
-        return nullcontext()
-
-    def await_first(self) -> None:
-        return None
-
-    def check_same(self, facts: Mapping[str, str], where: str) -> None:
-        return None
-
-
-ONE_PROCESS = OneProcess()
+ONE_PROCESS = Ranks()
 
 
 def by_first(ranks: Ranks, work: Callable[[], T]) -> T | None:

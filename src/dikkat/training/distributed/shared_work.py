@@ -177,7 +177,7 @@ class SharedWork:
         self.task.model.eval()
         try:
             with self.parameters.swapped(weights, self.validation_precision):
-                return self.task.validate(number, should_stop)
+                return self.task.validate(number, should_stop, self.ranks)
         except ValidationStoppedError:
             return None
         finally:

@@ -16,10 +16,10 @@ from tests.unit.training.toy import toy_corpus, toy_model
 
 from dikkat.config import TokenizerConfig
 from dikkat.data.batching import BatchPlan
-from dikkat.training import classification, validation
-from dikkat.training.distributed.ranks import Ranks
+from dikkat.training import classification, translation
+from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.task import ValidationStoppedError
-from dikkat.training.validation import Validator
+from dikkat.training.translation import Validator
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 Lengths = NDArray[np.int64]
@@ -46,16 +46,14 @@ def test_a_translator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus, model = toy_corpus(tmp_path), toy_model().eval()
     texts = [" ".join(map(str, corpus.source(index).tolist())) for index in range(len(corpus))]
     tokenizer = Tokenizer.train(texts, TokenizerConfig(vocab_size=320))
-    small_batches(monkeypatch, validation, 60)
-    monkeypatch.setattr(validation, "DECODING_BATCH", 3)
+    small_batches(monkeypatch, translation, 60)
+    monkeypatch.setattr(translation, "DECODING_BATCH", 3)
 
-    def validate(ranks: Ranks | None) -> str:
+    def validate(ranks: Ranks = ONE_PROCESS) -> str:
         validator = Validator(corpus, tokenizer, texts, texts)
-        if ranks is not None:
-            validator.share_with(ranks)
-        return repr(validator(model, 2))
+        return repr(validator(model, 2, ranks=ranks))
 
-    alone = validate(None)
+    alone = validate()
     assert "chrf" in alone
     assert of_ranks(validate) == [alone] * 2
 
@@ -65,12 +63,10 @@ def test_a_language_model(tmp_path: Path) -> None:
     task.held_out.batch_size = 2
     task.model.eval()
 
-    def validate(ranks: Ranks | None) -> str:
-        if ranks is not None:
-            task.share_validation(ranks)
-        return repr(task.validate(0))
+    def validate(ranks: Ranks = ONE_PROCESS) -> str:
+        return repr(task.validate(0, ranks=ranks))
 
-    alone = validate(None)
+    alone = validate()
     assert "perplexity" in alone
     assert of_ranks(validate, 3) == [alone] * 3
 
@@ -82,12 +78,10 @@ def test_a_classifier(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small_batches(monkeypatch, classification, 5)
     task.limit_validation(1.0)
 
-    def validate(ranks: Ranks | None) -> str:
-        if ranks is not None:
-            task.share_validation(ranks)
-        return repr(task.validate(1))
+    def validate(ranks: Ranks = ONE_PROCESS) -> str:
+        return repr(task.validate(1, ranks=ranks))
 
-    alone = validate(None)
+    alone = validate()
     assert "accuracy" in alone
     assert of_ranks(validate) == [alone] * 2
 
@@ -97,9 +91,8 @@ def test_all_ranks_leave_a_validation_that_one_is_asked_to_stop(tmp_path: Path) 
     task.held_out.batch_size = 2
 
     def validate(ranks: Ranks) -> str:
-        task.share_validation(ranks)
         with pytest.raises(ValidationStoppedError):
-            task.validate(0, lambda: ranks.index == 1)
+            task.validate(0, lambda: ranks.index == 1, ranks)
         return "stopped"
 
     assert of_ranks(validate) == ["stopped"] * 2

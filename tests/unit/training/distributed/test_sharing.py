@@ -24,7 +24,7 @@ from dikkat.cli.processes import exit_code_of, launch, resume_command, wants_pro
 from dikkat.cli.ray_processes import RayLauncher, threads_that_fit
 from dikkat.kernels.adamw import PART
 from dikkat.training.distributed.environment import own_rank
-from dikkat.training.distributed.ranks import OneProcess, branches_within, sum_of_branches, tree_sum
+from dikkat.training.distributed.ranks import Ranks, branches_within, sum_of_branches, tree_sum
 from dikkat.training.distributed.shares import PIECE, cut_by_cost, groups_within, pieces_of, shares_of
 from dikkat.training.task import Part, never
 from dikkat_runtime.cli.signals import Interrupted
@@ -300,7 +300,7 @@ def test_a_run_of_another_command_is_refused_before_a_process_starts(tmp_path: P
         launch("lm", tmp_path, 2, 1, "cpu", resume=False)
 
 
-class Follower(OneProcess):
+class Follower(Ranks):
     """A rank that is not the first, which found a loss of 2.5 and a score of 40 that says nothing yet."""
 
     is_first = False

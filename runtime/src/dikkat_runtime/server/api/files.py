@@ -9,12 +9,12 @@ from dikkat_runtime.server.budget import PIECE
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, LIBRETRANSLATE, json_response
 from dikkat_runtime.server.document_store import DocumentJob
-from dikkat_runtime.server.documents import begin_document
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import TEXT, WHOLE, fields, required
 from dikkat_runtime.server.translation import AUTO, translator_for
+from dikkat_runtime.server.worker_jobs import begin_document
 
 BYTES = "application/octet-stream"
 
@@ -32,7 +32,7 @@ async def upload(call: Call) -> Response:
 
 async def status(call: Call) -> Response:
     """Return the progress of a document."""
-    job = _job(call)
+    job = own_document(call, "document_key")
     content: dict[str, object] = {"document_id": job.identity, "status": job.status}
     if job.status in ("queued", "translating"):
         content["seconds_remaining"] = max(1, math.ceil(call.services.engine.queue.estimated_seconds))
@@ -45,9 +45,7 @@ async def status(call: Call) -> Response:
 
 async def result(call: Call) -> Response:
     """Return the translated document, once."""
-    job = _job(call)
-    if job.status != "done":
-        raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
+    job = own_document(call, "document_key")
     response = attachment(call, job)
     call.services.documents.remove(job)
     return response
@@ -68,10 +66,7 @@ async def translate_file(call: Call) -> Response:
 async def download(call: Call) -> Response:
     """Return a translated file; its address, which nobody can guess, is its key."""
     identity = call.request.path_params["name"].partition(".")[0]
-    job = call.services.documents.get(identity)
-    if job.status != "done":
-        raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
-    return attachment(call, job)
+    return attachment(call, call.services.documents.get(identity))
 
 
 def _model(call: Call, source: str | None, target: str) -> ServedModel:
@@ -81,14 +76,19 @@ def _model(call: Call, source: str | None, target: str) -> ServedModel:
     return translator_for(call, (served or sources or [AUTO])[0], target)
 
 
-def _job(call: Call) -> DocumentJob:
-    identity, key = call.request.path_params["document_id"], call.fields.text("document_key")
-    return call.services.documents.get_own(identity, key, call.owner)
+def own_document(call: Call, key: str) -> DocumentJob:
+    """Return the document of the address, whose key is in the field `key`. Raises `RequestError`."""
+    identity = call.request.path_params["document_id"]
+    return call.services.documents.get_own(identity, call.fields.text(key), call.owner)
 
 
 def attachment(call: Call, job: DocumentJob) -> Response:
-    """Return a translated file, under the name of the original. Raises `RequestError` where there is no memory."""
-    assert job.result is not None
+    """Return a translated file, under the name of the original.
+
+    Raises `RequestError` where it is not translated yet, or there is no memory.
+    """
+    if job.result is None:
+        raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
     # one piece in the buffer of the connection, and one that waits for room in it
     call.share.take(2 * PIECE)
     headers = {

@@ -42,8 +42,8 @@ async def _written(call: Call, model: ServedModel, texts: list[str]) -> list[dic
     if call.fields.flag("stream", False):
         raise RequestError("invalid", "stream is not supported here; /v1/completions streams", param="stream")
     parameters = call.fields.section("parameters")
-    writing = read_writing(call, parameters, "max_new_tokens", _DEFAULT_TOKENS)
-    piece = await (await begin(call, model, texts[0], writing)).whole()
+    options, stop = read_writing(call, parameters, "max_new_tokens", _DEFAULT_TOKENS)
+    piece = await (await begin(call, model, texts[0], options, stop)).whole()
     before = texts[0] if parameters.flag("return_full_text", False) else ""
     return [{"generated_text": before + piece.text}]
 

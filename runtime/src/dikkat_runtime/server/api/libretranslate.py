@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
-from dikkat_runtime.server.documents import supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.languages import detect as detected_languages
@@ -25,6 +24,7 @@ from dikkat_runtime.server.schemas import (
     words,
 )
 from dikkat_runtime.server.translation import AUTO, Detected, answer_texts, keep_correction, translator_for
+from dikkat_runtime.server.worker_jobs import supported_suffixes
 
 _LIKELY = 0.01
 """Least probability of a second or third language in an answer."""

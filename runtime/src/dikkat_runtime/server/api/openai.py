@@ -30,7 +30,7 @@ from dikkat_runtime.server.schemas import (
     whole,
     words,
 )
-from dikkat_runtime.server.streams import Finish, Piece
+from dikkat_runtime.server.segment_queue import Finish, Piece
 from dikkat_runtime.server.writing import Written, begin, read_writing
 
 EVENTS = "text/event-stream"
@@ -65,9 +65,9 @@ async def chat(call: Call) -> Response:
     model = _model(call)
     prompt = _chat_prompt(call, model)
     name = "max_completion_tokens" if "max_completion_tokens" in call.fields else "max_tokens"
-    writing = read_writing(call, call.fields, name, _DEFAULT_TOKENS["chat"])
+    options, stop = read_writing(call, call.fields, name, _DEFAULT_TOKENS["chat"])
     call.count_characters([prompt])
-    written = [await begin(call, model, prompt, writing)]
+    written = [await begin(call, model, prompt, options, stop)]
     if call.fields.flag("stream", False):
         return _stream(call, model, written, "chatcmpl", "chat.completion.chunk", _chat_delta)
     return await _whole(model, written, "chatcmpl", "chat.completion", _chat_choice)
@@ -79,12 +79,12 @@ async def completions(call: Call) -> Response:
     prompts = call.fields.texts("prompt") if "prompt" in call.fields else [""]
     if len(prompts) > _MAX_PROMPTS:
         raise RequestError("invalid", f"prompt must be at most {_MAX_PROMPTS} texts", param="prompt")
-    writing = read_writing(call, call.fields, "max_tokens", _DEFAULT_TOKENS["text"])
+    options, stop = read_writing(call, call.fields, "max_tokens", _DEFAULT_TOKENS["text"])
     call.count_characters(prompts)
     written = list[Written]()
     try:
         for prompt in prompts:
-            written.append(await begin(call, model, prompt, writing))
+            written.append(await begin(call, model, prompt, options, stop))
     except RequestError:
         for started in written:
             started.cancel()

@@ -1,6 +1,7 @@
 """The page of the server: its files, and the data beyond translations that it shows."""
 
 import base64
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib import resources
@@ -13,21 +14,20 @@ from dikkat_runtime import __version__
 from dikkat_runtime.documents.alignment import Span, word_shares, word_spans
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.localization import script_messages
-from dikkat_runtime.server.api.files import FILE, attachment
+from dikkat_runtime.server.api.files import FILE, attachment, own_document
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OWN, json_response
-from dikkat_runtime.server.document_store import DocumentJob
-from dikkat_runtime.server.documents import begin_document, supported_suffixes
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
 from dikkat_runtime.server.languages import is_available, normal
 from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
-from dikkat_runtime.server.models import Attend, Complete, EstimateConfidence, ServedModel
+from dikkat_runtime.server.models import Complete, ModelTask, ServedModel, attend, estimate_confidence
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, list_of, required, whole
 from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
+from dikkat_runtime.server.worker_jobs import begin_document, supported_suffixes
 from dikkat_runtime.tasks.aligner import CrossAttention
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
@@ -42,7 +42,7 @@ async def send(call: Call) -> Response:
 
 async def watch(call: Call) -> Response:
     """Return the progress of a document."""
-    job = _job(call)
+    job = own_document(call, "key")
     content: dict[str, Any] = {
         "status": job.status, "name": job.name, "segments": job.segments, "translated": job.translated,
         "remarks": job.remarks,
@@ -52,22 +52,13 @@ async def watch(call: Call) -> Response:
 
 async def fetch(call: Call) -> Response:
     """Return the translated document."""
-    job = _job(call)
-    if job.status != "done":
-        raise RequestError("unavailable", "the document is not translated yet", retry_after=1)
-    return attachment(call, job)
+    return attachment(call, own_document(call, "key"))
 
 
 async def give_up(call: Call) -> Response:
     """Delete a document, translated or not."""
-    job = _job(call)
-    call.services.documents.remove(job)
+    call.services.documents.remove(own_document(call, "key"))
     return Response(status_code=204)
-
-
-def _job(call: Call) -> DocumentJob:
-    identity, key = call.request.path_params["document_id"], call.fields.text("key")
-    return call.services.documents.get_own(identity, key, call.owner)
 
 
 _ONE = "/page/documents/{document_id}"
@@ -105,6 +96,8 @@ _TYPES = {
     ".svg": "image/svg+xml",
 }
 LANGUAGES = ("en", "tr")
+_ACCEPTED = re.compile(r"\s*+(en|tr)\b[^;]*+(?:;\s*+q=([01](?:\.\d{0,3})?)\s*+)?")
+"""An entry of the header Accept-Language for one of them, with its weight."""
 _HEADERS = {
     "Content-Security-Policy": POLICY,
     "Referrer-Policy": "no-referrer",
@@ -121,8 +114,9 @@ async def root(call: Call) -> Response:
     if _HTML not in call.request.headers.get("accept", ""):
         return PlainTextResponse(_in_words(call))
     language = wanted_language(call.request.headers.get("accept-language", ""))
-    headers = {**_HEADERS, "Content-Type": page_files()[INDEX][0], "Vary": "Accept, Accept-Language"}
-    return Response(index_page(language), headers=headers)
+    kind, page = page_files()[INDEX]
+    headers = {**_HEADERS, "Content-Type": kind, "Vary": "Accept, Accept-Language"}
+    return Response(page.replace(b"{{LANGUAGE}}", language.encode()), headers=headers)
 
 
 def _in_words(call: Call) -> str:
@@ -209,9 +203,8 @@ async def translate(call: Call) -> Response:
 async def _confidences(call: Call, model: ServedModel, translations: Mapping[str, str]) -> dict[str, Confidence]:
     if model.judge is None:
         return {}
-    return dict(
-        zip(translations, await call.compute(EstimateConfidence(model), list(translations.items())), strict=True)
-    )
+    judged = await call.compute(ModelTask(model, estimate_confidence), list(translations.items()))
+    return dict(zip(translations, judged, strict=True))
 
 
 async def _glossary(call: Call, language: str) -> Glossary | None:
@@ -256,7 +249,7 @@ async def attention(call: Call) -> Response:
     pair = fields.text("source"), fields.text("target")
     if max(map(len, pair)) > _MAX_CHARACTERS:
         raise RequestError("too_large", f"a sentence has over {_MAX_CHARACTERS:,} characters", param="source")
-    (cross_attention,) = await call.compute(Attend(model), [pair])
+    (cross_attention,) = await call.compute(ModelTask(model, attend), [pair])
     return json_response(shown_attention(cross_attention))
 
 
@@ -312,32 +305,11 @@ def page_files() -> Mapping[str, tuple[str, bytes]]:
     return files
 
 
-def index_page(language: str) -> bytes:
-    """Return the page itself, in one of `LANGUAGES`."""
-    return page_files()[INDEX][1].replace(b"{{LANGUAGE}}", language.encode())
-
-
 def wanted_language(accepted: str) -> str:
     """Return the preferred language of a header Accept-Language, English where it names none of ours."""
-    best, most = LANGUAGES[0], 0.0
-    for entry in accepted.split(",")[:50]:
-        code, _, parameters = entry.strip().partition(";")
-        language = code.strip().lower().partition("-")[0]
-        weight = _weight(parameters)
-        if language in LANGUAGES and weight > most:
-            best, most = language, weight
-    return best
-
-
-def _weight(parameters: str) -> float:
-    """Return the weight of an entry, 1 by default."""
-    name, _, value = parameters.strip().partition("=")
-    if name.strip().lower() != "q":
-        return 1.0
-    try:
-        return float(value)
-    except ValueError:
-        return 0.0
+    matches = map(_ACCEPTED.fullmatch, accepted.lower().split(","))
+    rows = [(LANGUAGES[0], "0"), *(match.groups() for match in matches if match)]
+    return max(rows, key=lambda row: float(row[1] or 1))[0]
 
 
 _MODEL = fields(("name", "kind"), name=TEXT, kind=TEXT, source=TEXT, target=TEXT, attention=FLAG)

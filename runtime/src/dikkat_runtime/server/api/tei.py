@@ -9,10 +9,11 @@ from starlette.responses import Response
 
 from dikkat_runtime import __version__
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.server import models
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import TEI, json_response
 from dikkat_runtime.server.endpoint import Endpoint
-from dikkat_runtime.server.models import Classify, Decide, Embed, ServedModel
+from dikkat_runtime.server.models import ModelTask, ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of
 from dikkat_runtime.tasks.classifier import Classification
@@ -26,7 +27,7 @@ def embedding_model(call: Call, name: str | None) -> ServedModel:
 async def embed_texts(call: Call, model: ServedModel, texts: Sequence[str], normalize: bool) -> list[Array]:
     """Return one vector (D,) for each text, of length 1 if `normalize`; that of white space is zero."""
     call.count_characters(texts)
-    vectors = await call.compute(Embed(model), texts)
+    vectors = await call.compute(ModelTask(model, models.embed), texts)
     return [_unit(vector) if normalize else vector for vector in vectors]
 
 
@@ -63,7 +64,7 @@ async def predict(call: Call) -> Response:
     least, most = fields.number("abstain", 0.0, 0.0, 1.0), fields.whole("words", 0, 0, MAX_DECISIVE_WORDS)
     rows = [ranked_labels(one, is_raw) if one.is_sure(least) or not least else [] for one in classifications]
     if most:
-        for row, explained in zip(rows, await call.compute(Decide(model), texts), strict=True):
+        for row, explained in zip(rows, await call.compute(ModelTask(model, models.decide), texts), strict=True):
             words = {one.label: one.strongest(most) for one in explained}
             for entry in row:
                 entry |= {"words": words[entry["label"]]} if entry["label"] in words else {}
@@ -72,7 +73,7 @@ async def predict(call: Call) -> Response:
 
 async def classified(call: Call, model: ServedModel, texts: Sequence[str]) -> list[Classification]:
     """Return one classification for each text. Raises `RequestError` for a text without words."""
-    classifications: list[Classification] = await call.compute(Classify(model), texts)
+    classifications: list[Classification] = await call.compute(ModelTask(model, models.classify), texts)
     if not all(classification.label for classification in classifications):
         raise RequestError("invalid", "inputs holds a text without words", param="inputs")
     return classifications
