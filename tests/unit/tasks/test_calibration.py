@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tests.runtime.runs import SENTENCES, translator_run
 
 from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
+from dikkat_runtime.tasks import term_placement
 from dikkat_runtime.tasks.confidence import (
     Calibration,
     Confidence,
@@ -197,7 +198,9 @@ def test_a_judge_that_is_sure_is_not_where_there_is_a_fault(run: Path) -> None:
     assert [own.probability for own in lost.words] == pytest.approx([1 / (1 + np.exp(1.0))] * 2)
 
 
-def test_a_term_that_was_not_placed_is_a_flag_and_a_field_of_json(run: Path) -> None:
+def test_a_term_that_was_not_placed_is_a_flag_and_a_field_of_json(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # no word is clear enough to give way to the term
+    monkeypatch.setattr(term_placement, "CLEAR", 1.0)
     translator, notes = Translator.load(run, threads=1), TranslationNotes()
     lines = ["Yes.", "A dog runs on the beach."]
     judge, glossary = translator.judge(run), Glossary.of({"dog": ["Hund", "Köter"]})
