@@ -40,8 +40,7 @@ from dikkat.tasks.translation.prepare import TrainRequest, read_parts
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat.torch_engine.strategies import greedy
-from dikkat.training.translation import batch_loss
-from dikkat.training.validation import decoding_options
+from dikkat.training.translation import batch_loss, decoding_options
 from dikkat_runtime.errors import DikkatError
 
 TranslatorCell = Literal["gru", "lstm"]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from dikkat.training.task import Stop, Validation, never
+from dikkat.training.task import Validation
+from dikkat.training.translation import Validator
 
 
-class NoValidator:
+class NoValidator(Validator):
     """Stands where a trainer wants a validator; no validation falls into the measurement."""
 
-    def __call__(self, model: Any, number: int, should_stop: Stop = never) -> Validation:
+    def __init__(self) -> None:
+        """Hold no sentences."""
+
+    def __call__(self, *_: Any, **__: Any) -> Validation:
         raise RuntimeError("a validation fell into the measurement")
 
     def baseline(self) -> Any:
@@ -18,6 +22,3 @@ class NoValidator:
 
     def limit(self, share: float) -> float:
         return share
-
-    def share_with(self, ranks: Any) -> None:
-        return None

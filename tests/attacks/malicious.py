@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from dikkat.run_directory.directory import write_manifest, write_metrics
+from dikkat.run_directory.directory import append_metrics, write_manifest
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
 from dikkat_runtime.run.parts import ENDED, PREPARED
 
@@ -286,7 +286,9 @@ def some_rows(run: Path, rng: random.Random) -> str:
     if rng.random() < 0.3:
         rows[-1].pop(key)
         value = "missing"
-    write_metrics(run / "metrics.jsonl", rows)
+    (run / "metrics.jsonl").unlink()
+    for row in rows:
+        append_metrics(run / "metrics.jsonl", row)
     reseal(run)
     return f"{key} = {str(value)[:20]}"
 

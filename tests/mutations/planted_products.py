@@ -70,7 +70,7 @@ CORRECTIONS = [
     Mutation("tests/runtime/test_corrections.py::test_a_source_is_the_same_in_other_white_space_and_composition_and_in_no_other_way", f"{_TASKS}/corrections.py", 'unicodedata.normalize("NFC", source).split()', 'unicodedata.normalize("NFC", source).casefold().split()'),
     Mutation("tests/runtime/test_corrections.py::test_a_correction_that_is_made_anew_is_the_newest", f"{_TASKS}/corrections.py", "before = texts.pop(_key(source), None)", "before = texts.get(_key(source), None)"),
     Mutation("tests/runtime/test_corrections.py::test_what_another_process_writes_is_seen_though_the_file_is_as_long", f"{_TASKS}/corrections.py", "status.st_mtime_ns, status.st_size, status.st_ino", "0, status.st_size, 0"),
-    Mutation("tests/runtime/test_corrections.py::test_what_another_process_writes_is_seen_though_the_file_is_as_long", f"{_TASKS}/corrections.py", '    def refresh(self) -> None:\n        """Keep what was read."""\n', '    def keep(self) -> None:\n        """Keep what was read."""\n'),
+    Mutation("tests/runtime/test_corrections.py::test_what_another_process_writes_is_seen_though_the_file_is_as_long", f"{_TASKS}/corrections.py", "self._is_fixed = True", "self._is_fixed = False"),
     Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/corrections.py", "2 * count / (len(words) + len(self._words[number])))\n", "count / max(len(words), len(self._words[number])))\n"),
     Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/corrections.py", "sorted(shared.items(), reverse=True)", "sorted(shared.items())"),
 ]  # fmt: skip
@@ -130,7 +130,7 @@ BROWSER = [
 SHARDS = [
     Mutation("tests/runtime/shards/test_shares.py::test_every_file_belongs_to_one_task", f"{_SHARDS}/call.py", "shards[int(number) - 1 :: int(total)]", "shards[int(number) :: int(total)]"),
     Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/call.py", '_HIDDEN = (".", "_")', '_HIDDEN = (".",)'),
-    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/call.py", "out / path.relative_to(folder), asked", "out / path.name, asked"),
+    Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/call.py", "out / inner.relative_to(path), asked", "out / inner.name, asked"),
     Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/call.py", "if here in above or (above and here == outputs):", "if here in above:"),
     Mutation("tests/runtime/shards/test_shares.py::test_files_of_folders_keep_their_paths_and_what_is_hidden_or_written_is_left_out", f"{_SHARDS}/call.py", "key=lambda shard: str(shard.output))", "key=lambda shard: shard.size)"),
     Mutation("tests/runtime/shards/test_shares.py::test_work_is_of_like_size_the_largest_first_and_all_of_it", f"{_SHARDS}/work.py", "key=lambda item: -item.size)", "key=lambda item: item.size)"),
@@ -147,7 +147,7 @@ SHARDS = [
 ROWS = [
     Mutation("tests/runtime/shards/test_row_rules.py::test_a_row_ends_at_a_line_feed_with_the_return_before_it", f"{_ROWS}/line_rows.py", 'body.removesuffix(b"\\r") if body is not line else body', 'body.removesuffix(b"\\r")'),
     Mutation("tests/runtime/shards/test_formats.py::test_lines", f"{_ROWS}/line_rows.py", "line.removeprefix(BOM) if number == 0 else line", "line"),
-    Mutation("tests/runtime/shards/test_formats.py::test_objects_of_json_keep_their_bytes", f"{_ROWS}/line_rows.py", '(b", " if self.content and added else b"")', 'b", "'),
+    Mutation("tests/runtime/shards/test_formats.py::test_objects_of_json_keep_their_bytes", f"{_ROWS}/line_rows.py", '(b", " if content and added else b"")', 'b", "'),
     Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_is_quoted_where_a_reader_would_lose_something", f"{_ROWS}/line_rows.py", " or text != text.strip():", ":"),
     Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_is_quoted_where_a_reader_would_lose_something", f"{_ROWS}/line_rows.py", "text.replace('\"', '\"\"')", "text"),
     Mutation("tests/runtime/shards/test_row_rules.py::test_a_cell_without_quotation_marks_is_on_one_line_in_one_column", f"{_ROWS}/line_rows.py", '10: " ", 13: " "}', '10: " "}'),

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from dikkat.config import ModelConfig
@@ -98,11 +99,7 @@ def _files(translator: TrainedTranslator) -> dict[str, bytes]:
     }
     sizes = [size - _LEFT_OUT for size in (model.vocab_size, model.target_vocab_size or model.vocab_size)]
     options = model_options(_written(model), sizes).encode() + b"\0"
-    # a vector (D,) is (1, D) there
-    arrays: dict[str, Any] = {
-        name: tensor.float().reshape(-1, tensor.shape[-1]).contiguous().numpy()
-        for name, tensor in their_weights(translator).items()
-    }
+    arrays: dict[str, Any] = {name: _array(tensor) for name, tensor in their_weights(translator).items()}
     arrays[OPTIONS] = np.frombuffer(options, np.int8)
     npz = io.BytesIO()
     np.savez(npz, **arrays)
@@ -122,6 +119,11 @@ def _files(translator: TrainedTranslator) -> dict[str, bytes]:
         # without the check of offsets, which takes that of an empty last list for damage
         decoder["shortlist"] = [SHORTLIST, "0"]
     return {**files, f"model{pair}.npz": npz.getvalue(), _CONFIG: options_text(decoder).encode()}
+
+
+def _array(tensor: Tensor) -> NDArray[np.float32]:
+    """Return a matrix as it is, and a vector (D,) as (1, D)."""
+    return np.ascontiguousarray(tensor.float().numpy().reshape(-1, tensor.shape[-1]))
 
 
 def _check(translator: TrainedTranslator) -> None:

@@ -182,7 +182,7 @@ def test_probabilities_are_those_of_the_features_and_the_kept_weights(run: Path)
         spans = judge.scorer.spans(translation.text)
         expected = [by_hand(kept["word"], row) for row in word_features(scores, words, spans)]
         assert [word.probability for word in confidence.words] == pytest.approx(expected)
-        assert [word.text for word in confidence.words] == [word.text for word in words]
+        assert [word.text for word in confidence.words] == [word[0] for word in words]
 
 
 def test_a_judge_that_is_sure_is_not_where_there_is_a_fault(run: Path) -> None:

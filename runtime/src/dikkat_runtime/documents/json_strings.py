@@ -24,10 +24,11 @@ _PLURAL = re.compile(r"(.*)_other(?:_|$)")
 
 @dataclass(slots=True)
 class _Member:
-    """A text with the keys that lead to it; the number of an object tells which one it stands in."""
+    """A text with the keys that lead to it."""
 
     path: tuple[str, ...]
-    owner: int
+    names: set[str]
+    """The keys of its object, once all of that is read."""
     begin: int
     """Where its key begins, or the text itself in a list."""
     start: int
@@ -39,7 +40,6 @@ class _Member:
 @dataclass(slots=True)
 class _Frame:
     path: tuple[str, ...]
-    number: int
     is_object: bool
     before: int
     key: str = ""
@@ -58,8 +58,7 @@ def read_json(data: bytes, name: str, options: Options) -> TextDocument:
     strings = AppStrings(file, options)
     if name.lower().endswith(".xcstrings"):
         return _catalog(strings, root)
-    names: dict[int, set[str]] = {}
-    members = list(_members(file, names, {}))
+    members = list(_members(file, {}))
     is_arb = name.lower().endswith(".arb") or (isinstance(root, dict) and "@@locale" in root)
     values = list(root.values()) if isinstance(root, dict) else []
     messages = bool(values) and all(isinstance(value, dict) and type(value.get("message")) is str for value in values)
@@ -71,7 +70,7 @@ def read_json(data: bytes, name: str, options: Options) -> TextDocument:
         elif not (is_arb and member.path[0].startswith("@")) and not (messages and member.path[1:] != ("message",)):
             strings.add(
                 member.start, member.end, text, _writer(file.text, member), is_prose=is_arb or messages,
-                copies=_plurals(file.text, member, names[member.owner], options.target_language),
+                copies=_plurals(file.text, member, options.target_language),
             )  # fmt: skip
     return strings.document()
 
@@ -82,9 +81,9 @@ def _writer(text: str, member: _Member) -> Any:
     return lambda translation: json.dumps(translation, ensure_ascii=is_ascii).replace("/", slash)
 
 
-def _plurals(text: str, member: _Member, names: set[str], language: str) -> list[tuple[int, str, str]]:
+def _plurals(text: str, member: _Member, language: str) -> list[tuple[int, str, str]]:
     """Return the plural forms of i18next that the language of the translation needs and an object lacks."""
-    key = member.path[-1]
+    key, names = member.path[-1], member.names
     match = _PLURAL.fullmatch(key)
     if match is None or not language or f"{match[1]}_one" not in names:
         return []
@@ -96,21 +95,18 @@ def _plurals(text: str, member: _Member, names: set[str], language: str) -> list
     ]
 
 
-def _members(file: DecodedFile, names: dict[int, set[str]], begins: dict[tuple[str, ...], int]) -> Iterator[_Member]:
-    """Yield the texts of valid JSON, and note for each object its keys and where its first one may stand."""
-    frames = [_Frame((), 0, False, 0)]
-    count, names[0] = 0, set()
+def _members(file: DecodedFile, begins: dict[tuple[str, ...], int]) -> Iterator[_Member]:
+    """Yield the texts of valid JSON, and note for each object where its first key may stand."""
+    frames = [_Frame((), False, 0)]
     for token in _TOKEN.finditer(file.text):
         frame, sign = frames[-1], token[0]
         if sign in "]}":
             frames.pop()
             frames[-1].before, frames[-1].key_at = token.end(), -1
         elif sign in "[{":
-            count += 1
-            names[count] = set()
             path = (*frame.path, frame.key) if len(frames) > 1 else ()
             begins[path] = token.end()
-            frames.append(_Frame(path, count, sign == "{", token.end(), names=names[count]))
+            frames.append(_Frame(path, sign == "{", token.end()))
             if len(frames) > MAX_DEPTH:
                 raise DataError(
                     "{name}:{line}: nested deeper than {limit}", file.name, file.line(token.start()), MAX_DEPTH
@@ -121,7 +117,7 @@ def _members(file: DecodedFile, names: dict[int, set[str]], begins: dict[tuple[s
         elif sign not in ",:":
             if sign[0] == '"':
                 begin = frame.key_at if frame.is_object else token.start()
-                yield _Member((*frame.path, frame.key), frame.number, begin, token.start(), token.end(), frame.before)
+                yield _Member((*frame.path, frame.key), frame.names, begin, token.start(), token.end(), frame.before)
             frame.before, frame.key_at = token.end(), -1
 
 
@@ -135,7 +131,7 @@ def _catalog(strings: AppStrings, root: Any) -> TextDocument:
     if not isinstance(root, dict) or not isinstance(root.get("strings"), dict) or not code:
         raise DataError("{name}: not a string catalog, or the model does not name its target language", file.name)
     begins: dict[tuple[str, ...], int] = {}
-    for _ in _members(file, {}, begins):
+    for _ in _members(file, begins):
         pass
     for key, entry in root["strings"].items():
         texts = entry.get("localizations", {}) if isinstance(entry, dict) else None

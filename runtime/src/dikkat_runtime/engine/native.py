@@ -2,8 +2,9 @@
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ctypes import c_float, c_int64, c_void_p
+from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
@@ -163,8 +164,11 @@ class NativeEngine:
         precision: Precision = "float32",
         threads: int | None = None,
         shortlist: Shortlist | None = None,
+        adapts: "tuple[NativeEngine, Collection[str]] | None" = None,
     ) -> None:
         """Take over `arrays` by their names; `where` is their file, for messages.
+
+        An engine that `adapts` another one of an equal model shares all that is not among the updated names.
 
         With a `shortlist`, search writes its words alone, but not under constraints or limits on repetition.
         Raises `DataError` for a weight that is missing, left over, of another shape or not finite, and `UsageError`
@@ -176,6 +180,10 @@ class NativeEngine:
         self._learned: Array | None = None
         self._table: Array = empty((0, settings.model_dim))
         weights = Weights(arrays, where, precision == "int8", threads)
+        if adapts is not None:
+            weights = replace(weights, base=adapts[0].weights, updated=adapts[1])
+        # the base is one that others find as long as this engine lives
+        self._adapts = adapts
         self._read_embeddings(weights)
         linears, norms = encoder_layers(weights, settings)
         self._linears, self._norms = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms)
@@ -198,7 +206,7 @@ class NativeEngine:
         self._shortlist, self._words = shortlist, None if shortlist is None else WordRows(output, bias)
         weights.check_all_used()
         # the arrays must live as long as C reads them
-        self._weights = weights
+        self.weights: Weights = weights
 
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
         """Encode sources (ids without an end mark, none empty) with `threads` threads, by default the engine's.
@@ -221,7 +229,7 @@ class NativeEngine:
         if library()[0].encoder_run(ctypes.byref(job), address(states)):
             raise MemoryError(msg("no memory left to encode"))
         words = None if self._shortlist is None else tuple(map(self._shortlist.of, sources))
-        return Memory(_padded(require_finite(states, self._weights.where), lengths), lengths, words)
+        return Memory(_padded(require_finite(states, self.weights.where), lengths), lengths, words)
 
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH

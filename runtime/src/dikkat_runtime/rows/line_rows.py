@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import IO, Any, Protocol
@@ -30,26 +32,20 @@ USUAL_COLUMNS = ("text", "source", "sentence")
 """Names of the column that is taken where none is named."""
 
 
-LineOf = Callable[[str, Values], str]
-"""From a text and its values to the line that the command for lines prints."""
-
-
 class RowError(Exception):
     """A row holds no text to work on."""
 
 
-class Record(Protocol):
+@dataclass(slots=True)
+class Record:
     """One row as it stands in the file."""
 
-    @property
-    def size(self) -> int:
-        """The number of its bytes."""
-
-    def text(self) -> str | None:
-        """Return its text, None for none. Raises `RowError`."""
-
-    def written(self, values: Values | None) -> bytes:
-        """Return the row with new values, which are None where it has no text."""
+    size: int
+    """The number of its bytes."""
+    written: Callable[[Values | None], bytes]
+    """Returns the row with new values, which are None where it has no text."""
+    text: Callable[[], str | None]
+    """Returns its text, None for none. Raises `RowError`."""
 
 
 class RecordFormat(Protocol):
@@ -109,15 +105,12 @@ class LineReader:
 
 class _LineWriter:
     def __init__(self, file: IO[bytes], path: Path, packing: Packing, records: RecordFormat) -> None:
-        self._format = records
-        self._has_begun = False
+        head = records.head()
         self._packed = packing_into(file, packing, path)
         self._stream = self._packed.__enter__()
+        self._stream.write(head)
 
     def write(self, chunk: Chunk, answers: Sequence[Values | None]) -> None:
-        if not self._has_begun:
-            self._has_begun = True
-            self._stream.write(self._format.head())
         pairs = zip(chunk.rows, answers, strict=True)
         self._stream.write(b"".join(record.written(values) for record, values in pairs))
 
@@ -154,7 +147,7 @@ def require_short(line: bytes, path: Path, number: int) -> bytes:
     """Return the line. Raises `DataError` for one that is longer than `MAX_LINE_LENGTH`."""
     if len(line) > MAX_LINE_LENGTH:
         raise DataError(
-            "{path}:{number}: the line has more than {max_line_length:,} bytes; is it what its name says?"
+            "{path}:{number}: the line has more than {max_line_length:,} bytes; does its name tell its format?"
         ).fill(path, number, MAX_LINE_LENGTH)
     return line
 
@@ -189,39 +182,28 @@ def require_new(path: Path, columns: Sequence[Column], existing: Sequence[str]) 
 
 
 class PlainText:
-    """Text with a row a line; the output is as the command for lines prints it."""
+    """Text with a row a line; `line_of` returns what the command for lines prints for a text and its values."""
 
-    def __init__(self, line_of: LineOf) -> None:
+    def __init__(self, line_of: Callable[[str, Values], str]) -> None:
         self._line_of = line_of
 
     def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
         """Yield a record a line."""
         for number, line in enumerate(lines):
-            yield _TextLine(line.removeprefix(BOM) if number == 0 else line, self._line_of)
+            line = line.removeprefix(BOM) if number == 0 else line
+            yield Record(len(line), partial(self._written, line), partial(self._text, line))
+
+    def _text(self, line: bytes) -> str:
+        if len(line) > MAX_LINE_LENGTH:
+            raise RowError(msg("the line has more than {max_line_length:,} bytes", MAX_LINE_LENGTH))
+        return decoded(split_end(line)[0])
+
+    def _written(self, line: bytes, values: Values | None) -> bytes:
+        return b"\n" if values is None else f"{self._line_of(self._text(line), values)}\n".encode("utf-8", "replace")
 
     def head(self) -> bytes:
         """Return nothing."""
         return b""
-
-
-class _TextLine:
-    __slots__ = ("_line", "_line_of", "_text")
-
-    def __init__(self, line: bytes, line_of: LineOf) -> None:
-        self._line, self._line_of, self._text = line, line_of, ""
-
-    @property
-    def size(self) -> int:
-        return len(self._line)
-
-    def text(self) -> str:
-        if len(self._line) > MAX_LINE_LENGTH:
-            raise RowError(msg("the line has more than {max_line_length:,} bytes", MAX_LINE_LENGTH))
-        self._text = decoded(split_end(self._line)[0])
-        return self._text
-
-    def written(self, values: Values | None) -> bytes:
-        return b"\n" if values is None else f"{self._line_of(self._text, values)}\n".encode("utf-8", "replace")
 
 
 class JsonLines:
@@ -238,11 +220,38 @@ class JsonLines:
             require_short(line, self._path, number)
             if number == 1 and line.startswith(BOM):
                 self._mark, line = BOM, line.removeprefix(BOM)
-            record = _JsonLine(line, column, self._new)
-            if not column and record.content:
-                column = self._choose(record.content)
-                record.column, self._names = column, list(record.content)
-            yield record
+            raw, end = split_end(line)
+            content, problem = _object(raw)
+            if not column and content:
+                column, self._names = self._choose(content), list(content)
+            text = partial(self._text, content, problem, column) if raw.strip() else lambda: None
+            yield Record(len(raw), partial(self._written, raw, end, content, problem), text)
+
+    def _text(self, content: dict[str, Any], problem: str, column: str) -> str | None:
+        if problem:
+            raise RowError(problem)
+        if column not in content:
+            raise RowError(msg("has no column {column}", column))
+        for new in self._new:
+            if new.name in content:
+                raise RowError(msg("already has a column {name}", new.name))
+        text = content[column]
+        if text is not None and not isinstance(text, str):
+            raise RowError(msg("the column {column} holds no text", column))
+        if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
+            raise RowError(msg("the column {column} holds half of a surrogate pair", column))
+        return text
+
+    def _written(self, raw: bytes, end: bytes, content: dict[str, Any], problem: str, values: Values | None) -> bytes:
+        if not raw.strip():
+            return raw + end
+        pairs = zip(self._new, values or [None] * len(self._new), strict=True)
+        new = {column.name: json_value(value) for column, value in pairs if column.name not in content}
+        added = ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {value}" for name, value in new.items())
+        if problem:
+            return f"{{{added}}}".encode() + end
+        before = raw.rstrip()[:-1].rstrip()
+        return before + (b", " if content and added else b"") + added.encode() + b"}" + end
 
     def _choose(self, content: dict[str, Any]) -> str:
         """The column with the texts, whose text in the first object may be null."""
@@ -257,58 +266,15 @@ class JsonLines:
         return self._mark
 
 
-class _JsonLine:
-    __slots__ = ("_end", "_new", "_problem", "_raw", "column", "content")
-
-    def __init__(self, line: bytes, column: str, new: Sequence[Column]) -> None:
-        self._new = new
-        self._raw, self._end = split_end(line)
-        self.column, self.content, self._problem = column, dict[str, Any](), ""
-        if not self._raw.strip():
-            return
-        try:
-            content = json.loads(decoded(self._raw))
-        except RowError as error:
-            self._problem = str(error)
-        except (ValueError, RecursionError) as error:
-            self._problem = msg("is not valid JSON ({error})", error)
-        else:
-            if isinstance(content, dict):
-                self.content = content
-            else:
-                self._problem = msg("is not a JSON object")
-
-    @property
-    def size(self) -> int:
-        return len(self._raw)
-
-    def text(self) -> str | None:
-        if self._problem:
-            raise RowError(self._problem)
-        if not self._raw.strip():
-            return None
-        if self.column not in self.content:
-            raise RowError(msg("has no column {column}", self.column))
-        for column in self._new:
-            if column.name in self.content:
-                raise RowError(msg("already has a column {name}", column.name))
-        text = self.content[self.column]
-        if text is not None and not isinstance(text, str):
-            raise RowError(msg("the column {column} holds no text", self.column))
-        if text is not None and any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise RowError(msg("the column {column} holds half of a surrogate pair", self.column))
-        return text
-
-    def written(self, values: Values | None) -> bytes:
-        if not self._problem and not self._raw.strip():
-            return self._raw + self._end
-        pairs = zip(self._new, values or [None] * len(self._new), strict=True)
-        new = {column.name: json_value(value) for column, value in pairs if column.name not in self.content}
-        added = ", ".join(f"{json.dumps(name, ensure_ascii=False)}: {value}" for name, value in new.items())
-        if self._problem:
-            return f"{{{added}}}".encode() + self._end
-        before = self._raw.rstrip()[:-1].rstrip()
-        return before + (b", " if self.content and added else b"") + added.encode() + b"}" + self._end
+def _object(raw: bytes) -> tuple[dict[str, Any], str]:
+    """Return the object on a line, and what is wrong with another line."""
+    try:
+        content = json.loads(decoded(raw)) if raw.strip() else {}
+    except RowError as error:
+        return {}, str(error)
+    except (ValueError, RecursionError) as error:
+        return {}, msg("is not valid JSON ({error})", error)
+    return (content, "") if isinstance(content, dict) else ({}, msg("is not a JSON object"))
 
 
 def json_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
@@ -384,7 +350,20 @@ class Table:
                 raise DataError("{path}: has no column {column}, only {columns}; --column counts from 1").fill(
                     self._path, self._column, plural(width, "column")
                 )
-            yield _Row(raw, cells, index, width, self)
+            body, end = split_end(raw)
+            text = partial(self._text, cells, index, width) if body else lambda: None
+            yield Record(len(raw), partial(self._written, body, end, width - len(cells)), text)
+
+    def _text(self, cells: list[str], index: int, width: int) -> str:
+        if len(cells) != width:
+            raise RowError(msg("has {columns}, not {expected}", plural(len(cells), "column"), width))
+        return decoded(cells[index].encode("utf-8", "surrogateescape"))
+
+    def _written(self, body: bytes, end: bytes, missing: int, values: Values | None) -> bytes:
+        if not body or missing < 0:
+            return body + end
+        cells = [""] * len(self._new) if values is None else [_as_text(value) for value in values]
+        return body + self.joined([*[""] * missing, *cells]) + end
 
     def head(self) -> bytes:
         """Return the header with the new columns. Raises `UsageError` for a name that is taken."""
@@ -393,11 +372,6 @@ class Table:
             return b""
         body, end = split_end(self._head)
         return body + self.joined([column.name for column in self._new]) + (end or b"\n")
-
-    @property
-    def num_new(self) -> int:
-        """The number of new columns."""
-        return len(self._new)
 
     def joined(self, cells: Sequence[str]) -> bytes:
         """Return cells as they stand after others, each with the delimiter before it."""
@@ -421,36 +395,6 @@ class Table:
         for _, cells in split_rows(feed(), self._dialect, str(self._path)):
             yield b"".join(pending), cells
             pending.clear()
-
-
-class _Row:
-    __slots__ = ("_cells", "_index", "_raw", "_table", "_width")
-
-    def __init__(self, raw: bytes, cells: list[str], index: int, width: int, table: Table) -> None:
-        self._raw, self._cells, self._index, self._width, self._table = raw, cells, index, width, table
-
-    @property
-    def size(self) -> int:
-        return len(self._raw)
-
-    @property
-    def _is_blank(self) -> bool:
-        return not split_end(self._raw)[0]
-
-    def text(self) -> str | None:
-        if self._is_blank:
-            return None
-        if len(self._cells) != self._width:
-            raise RowError(msg("has {columns}, not {expected}", plural(len(self._cells), "column"), self._width))
-        return decoded(self._cells[self._index].encode("utf-8", "surrogateescape"))
-
-    def written(self, values: Values | None) -> bytes:
-        if self._is_blank or len(self._cells) > self._width:
-            return self._raw
-        body, end = split_end(self._raw)
-        missing = [""] * (self._width - len(self._cells))
-        cells = [""] * self._table.num_new if values is None else [_as_text(value) for value in values]
-        return body + self._table.joined([*missing, *cells]) + end
 
 
 def _as_text(value: Any) -> str:

@@ -128,8 +128,9 @@ class Metrics:
 
     def __init__(self) -> None:
         own = self._registry = CollectorRegistry()
-        self._requests = Counter("dikkat_requests", "Requests answered.", ("route", "status"), registry=own)
-        self._seconds = Histogram(
+        self.requests = Counter("dikkat_requests", "Requests answered.", ("route", "status"), registry=own)
+        """By a path of the server's own list, and the status of the answer."""
+        self.seconds = Histogram(
             "dikkat_request_seconds", "From the request to its answer.", ("route",), buckets=_SECONDS, registry=own
         )
         self._queued = Histogram(
@@ -144,16 +145,7 @@ class Metrics:
         self.rejected = Counter("dikkat_rejected", "Requests not answered as asked.", ("reason",), registry=own)
         self.clients_gone = Counter("dikkat_clients_gone", "Clients that left before their answer.", registry=own)
         self.waiting = Gauge("dikkat_queue_segments", "Segments that wait now.", registry=own)
-        self.inflight = 0
-        """Requests that are being answered now."""
-        Gauge("dikkat_inflight_requests", "Requests being answered now.", registry=own).set_function(
-            lambda: self.inflight
-        )
-
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count one request; `route` is a path of the server's own list."""
-        self._requests.labels(route, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        self.inflight = Gauge("dikkat_inflight_requests", "Requests being answered now.", registry=own)
 
     def batch(self, batch: Batch, start: float, seconds: float) -> None:
         """Count a computed batch, begun at `start` on the queue's clock."""

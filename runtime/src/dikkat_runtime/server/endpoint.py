@@ -57,13 +57,11 @@ def serve(endpoint: Endpoint, services: Services) -> Callable[[Request], Awaitab
 
     async def answer(request: Request) -> Response:
         start = time.perf_counter()
-        metrics.inflight += 1
-        try:
+        with metrics.inflight.track_inprogress():
             response = await _answer(endpoint, services, request)
-        finally:
-            metrics.inflight -= 1
         seconds = time.perf_counter() - start
-        metrics.answered(endpoint.path, response.status_code, seconds)
+        metrics.requests.labels(endpoint.path, str(response.status_code)).inc()
+        metrics.seconds.labels(endpoint.path).observe(seconds)
         if services.settings.log_requests:
             say(f"{request.method} {endpoint.path} {response.status_code} {1000 * seconds:.1f} ms")
         return response

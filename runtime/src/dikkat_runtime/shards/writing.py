@@ -64,12 +64,6 @@ def open_rows(raw: IO[bytes], shard: Shard, job: Job, model: RowModel) -> RowRea
     return LineReader(raw, path, shard.format.packing, records)
 
 
-def answered(model: RowModel, texts: Sequence[str | None]) -> list[Values | None]:
-    """Return the values of each text, None where there is none."""
-    values = iter(model.answers([text for text in texts if text is not None]))
-    return [None if text is None else next(values) for text in texts]
-
-
 def write_shard(
     shard: Shard, job: Job, model: RowModel, fingerprint: Mapping[str, Any], on_progress: OnProgress
 ) -> dict[str, Any]:
@@ -106,7 +100,8 @@ def _write_rows(reader: RowReader, model: RowModel, output: "_Parts", on_progres
     writer = None
     try:
         for chunk in reader.chunks():
-            answers = answered(model, chunk.texts)
+            values = iter(model.answers([text for text in chunk.texts if text is not None]))
+            answers = [None if text is None else next(values) for text in chunk.texts]
             with write_errors(output.path):
                 writer = writer or reader.writer(output.file)
                 writer.write(chunk, answers)

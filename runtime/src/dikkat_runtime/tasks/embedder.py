@@ -83,7 +83,12 @@ class Embedder(OpenedModel):
         if kind == "classifier":
             return of_classifier(Classifier.of_request(request))
         if kind == "lm":
-            return of_language_model(run, config, Generator.of_request(request))
+            generator = Generator.of_request(request)
+            # the mean of the states before the output matrix; a model of ours begins a text with a mark
+            begin = (BOS_ID,) if isinstance(generator.tokenizer, Tokenizer) else ()
+            longest, own = longest_text(run, config, generator.context, special=len(begin)), generator.tokenizer
+            reading = TextReading(own.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, own.labels)
+            return cls(generator.engine, reading)
         if kind == "encoder":
             return cls(*torch_factory().open_encoder(request))
         if kind != "translator":
@@ -93,7 +98,14 @@ class Embedder(OpenedModel):
         most = int(section(config, "data", run)["max_length"])
         model = section(config, "model", run)
         width, add_eos = int(model["model_dim"]), bool(model.get("add_source_eos", True))
-        return of_translator(translator, longest_text(run, config, most, special=1), width, add_eos)
+        most = longest_text(run, config, most, special=1)
+        reading = TextReading(
+            encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
+            frame=lambda ids: source_ids(ids[:most], add_eos),
+            longest=most,
+            labels=translator.tokenizer.labels,
+        )
+        return cls(EncoderOfTranslator(first_member(translator.engine), width, add_eos), reading)
 
     @property
     def width(self) -> int:
@@ -172,33 +184,10 @@ def tsv_line(vector: Vector, with_line: bool = False) -> str:
     return f"{vector.line}\t{text}\t{numbers}" if with_line else f"{text}\t{numbers}"
 
 
-def of_translator(translator: Translator, longest: int, width: int, add_eos: bool) -> Embedder:
-    """Return the embedder of a translator's encoder, which reads as in training; the vector of a line is the mean."""
-    reading = TextReading(
-        encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
-        frame=lambda ids: source_ids(ids[:longest], add_eos),
-        longest=longest,
-        labels=translator.tokenizer.labels,
-    )
-    return Embedder(EncoderOfTranslator(first_member(translator.engine), width, add_eos), reading)
-
-
 def of_classifier(classifier: Classifier) -> Embedder:
     """Return the embedder of a classifier's encoder, with the pooling that its classes are computed from."""
     reading = TextReading(classifier.encode, classifier.read, classifier.max_tokens, classifier.tokenizer.labels)
     return Embedder(classifier.engine, reading)
-
-
-def of_language_model(run: Path, config: Mapping[str, Any], generator: Generator) -> Embedder:
-    """Return the embedder of a language model's states before the output matrix; the vector of a line is the mean.
-
-    A causal model's state depends on earlier tokens only. A model of ours begins a text with a mark.
-    """
-    begin = (BOS_ID,) if isinstance(generator.tokenizer, Tokenizer) else ()
-    longest = longest_text(run, config, generator.context, special=len(begin))
-    tokenizer: Any = generator.tokenizer
-    reading = TextReading(tokenizer.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, tokenizer.labels)
-    return Embedder(generator.engine, reading)
 
 
 def longest_text(run: Path, config: Mapping[str, Any], limit: int, special: int) -> int:
