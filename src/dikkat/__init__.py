@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from dikkat_runtime import __version__ as _runtime_version
+
 if TYPE_CHECKING:
     from dikkat.tasks import (
         Classification,
@@ -12,11 +14,16 @@ if TYPE_CHECKING:
         Translation,
         Translator,
         classifier_of,
+        compare,
         language_model_of,
         load,
         show,
         translator_of,
     )
+
+__version__ = "0.1.0"
+if _runtime_version != __version__:
+    raise ImportError(f"dikkat {__version__} needs dikkat-runtime {__version__}, not {_runtime_version}")
 
 __all__ = [
     "Classification",
@@ -27,6 +34,7 @@ __all__ = [
     "Translation",
     "Translator",
     "classifier_of",
+    "compare",
     "language_model_of",
     "load",
     "show",

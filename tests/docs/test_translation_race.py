@@ -104,7 +104,7 @@ def test_both_learn_a_language_of_two_dozen_words(tmp_path: Path, capsys: pytest
     path = tmp_path / "pairs.tsv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     result = race(
-        RaceSettings((str(path),), held_out=20, enough=enough, updates=120, every=20, cell="gru"),
+        RaceSettings((str(path),), held_out=20, enough=enough, updates=120, every=20),
     )
     transformer, recurrent = result.racers
     assert abs(transformer.parameters - recurrent.parameters) / transformer.parameters < 0.02

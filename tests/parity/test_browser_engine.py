@@ -14,6 +14,7 @@ from tests.runtime.runs import LABELS, SENTENCES, classifier_run, language_model
 
 from dikkat import Translator
 from dikkat.data.labelled import LabelledText
+from dikkat.explain.head_analysis.circuits import PATTERNS, detection_scores, logit_lens
 from dikkat.explain.head_analysis.importance import HeadName, attention_rollout, occlusion, without_heads
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.positions import NoPositions
@@ -362,3 +363,31 @@ def test_a_language_model_writes_what_the_native_engine_writes(tmp_path: Path, m
     expected = [continuation.text for (continuation,) in native.generate(prompts, options=options)]
     model_file = open_for_web(run, "float32").encode()
     assert in_node(tmp_path / "node", WRITE, {"prompts": prompts}, run=model_file) == expected
+
+
+PARTS = """
+const model = new engine.LanguageModel(engine.readModelFile(bytes("./run.model")), core);
+const lens = model.lens(input.ids).map((logits) => Array.from(logits));
+const { layers, answer, heads } = await engine.TASKS.parts({ model }, { ids: input.ids });
+return { lens, patterns: model.patterns(input.repeated), layers: layers.length, heads: heads.length, answer };
+"""
+
+
+@pytest.mark.parametrize("model", [{}, {"positions": "rotary", "num_kv_heads": 2}])
+def test_the_lens_and_the_heads_of_a_language_model_are_those_of_torch(tmp_path: Path, model: dict[str, Any]) -> None:
+    run = language_model_run(tmp_path / "run", **model)
+    trained = Generator.load(run)
+    ids, repeated = trained.read("Two men are sleeping."), [5, 9, 7, 11, 6] * 2
+    model_file = open_for_web(run, "float32").encode()
+    found = in_node(tmp_path / "node", PARTS, {"ids": ids, "repeated": repeated}, run=model_file)
+    expected = logit_lens(trained.model, torch.tensor(ids))[:, -1].numpy()
+    logits = torch.tensor(found["lens"]).log_softmax(-1).numpy()
+    np.testing.assert_allclose(logits, expected, atol=1e-4)
+    assert found["answer"] == trained.tokenizer.labels([int(expected[-1].argmax())])[0]
+    with torch.no_grad(), record_attention(trained.model) as maps:
+        trained.model.hidden(torch.tensor([repeated]))
+    for layer, heads in enumerate(found["patterns"]):
+        weights = maps[MapName("decoder", layer, "self")][0][0].double().numpy()
+        scores = detection_scores(weights, repeated)
+        np.testing.assert_allclose(heads, np.stack([scores[name] for name in PATTERNS], axis=1), atol=1e-5)
+    assert (found["layers"], found["heads"]) == (len(expected), len(expected))

@@ -301,10 +301,18 @@ LESSON = {
     "title": {"en": "Of order", "tr": "Sıra"},
     "steps": [
         {
+            "heading": {"en": "One", "tr": "Bir"},
             "text": {"en": "First <b>", "tr": "Bir"},
+            "question": {
+                "text": {"en": "Which head?"},
+                "hints": {"en": ["Look at <i>"]},
+                "kind": "head",
+                "right": ["2.1"],
+                "weight": 0.9,
+            },
             "set": {"text": TEXT, "tab": "six", "kind": "encoder-self", "look": TEXT.split()[1]},
         },
-        {"text": {"en": "Second", "tr": "İki"}, "set": SECOND},
+        {"heading": {"en": "Two"}, "text": {"en": "Second", "tr": "İki"}, "set": SECOND},
     ],
 }
 
@@ -318,6 +326,19 @@ def test_a_lesson_sets_the_page_and_leaves_it_to_the_reader(browser: Browser, tr
         assert page.text("#lesson-text") == "First <b>"
         chosen = "[...document.querySelector('.six .tokens').children].findIndex((node) => node.matches('.chosen'))"
         assert page.run(chosen) == source_words(trained).members[1].argmax()
+        page.page.fill("#lesson-answer", "1.2")
+        page.click("#lesson-check")
+        assert page.text("#lesson-verdict") == "Not so; look again."
+        page.click("#lesson-hint")
+        assert page.text("#lesson-hints") == "Look at <i>"
+        page.page.fill("#lesson-answer", "L2 H1")
+        page.press("Enter")
+        assert page.text("#lesson-verdict") == "Right: 2.1. (0.90)"
+        page.page.emulate_media(media="print")
+        assert page.page.locator("#worksheet article").count() == 2
+        assert page.page.locator("#worksheet").is_visible()
+        assert not page.page.locator("#translator").is_visible()
+        page.page.emulate_media(media="screen")
         page.click("#lesson-next")
         page.page.wait_for_selector("#stage .stepper")
         assert page.page.input_value("#text") == TEXTS[1]

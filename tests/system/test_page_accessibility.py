@@ -13,8 +13,10 @@ from playwright.sync_api import Browser
 from tests.runtime.runs import classifier_run, language_model_run, translator_run
 from tests.system.chromium import chromium, watched
 
+from dikkat.explain.lesson import answered
 from dikkat.web.opening import open_for_web
-from dikkat.web.page import live_page, read_lesson
+from dikkat.web.page import lesson_path, live_page
+from dikkat_runtime.tasks.translator import Translator
 
 AXE = "axe-core@4.10.3"
 RUN_AXE = """async () => {
@@ -57,7 +59,10 @@ def axe(tmp_path_factory: pytest.TempPathFactory) -> str:
 def page_of(kind: str, folder: Path) -> Path:
     make = {"classifier": classifier_run, "lm": language_model_run}.get(kind, translator_run)
     run = make(folder / "run")
-    lesson = read_lesson("003") if kind == "lesson" else None
+    lesson = None
+    if kind == "lesson":
+        model = Translator.load(run)
+        lesson = answered(lesson_path("003"), lambda settings: model.attend(settings["text"]))
     path = folder / "page.html"
     path.write_text(live_page(open_for_web(run), examples=["Where are my keys?"], lesson=lesson), encoding="utf-8")
     return path

@@ -15,8 +15,9 @@ from tests.system.pronouns import Head, held_out_sentences, shares
 
 from dikkat import Translator
 from dikkat.evaluation import score_translations
+from dikkat.explain.lesson import read_lesson
 from dikkat.torch_engine.stepper import length_caps, pad_sources
-from dikkat.web.page import read_lesson
+from dikkat.web.page import lesson_path
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
@@ -102,7 +103,7 @@ def test_the_picture_and_the_curve_are_there() -> None:
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 def test_the_third_lesson_says_what_the_model_writes(precision: PrecisionName) -> None:
     """One word changes which noun "it" means, and with it the French pronoun: the cat is masculine, the street not."""
-    cat, street, *_ = (step["set"]["text"] for step in read_lesson("003")["steps"])
+    cat, street, *_ = (step.settings["text"] for step in read_lesson(lesson_path("003")).steps)
     assert street == cat.replace("tired", "wide")
     tired, wide = (result.text for result in Translator.load(RUN, precision).translate([cat, street]))
     assert "qu'il était" in tired

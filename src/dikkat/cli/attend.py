@@ -5,16 +5,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note, print_written
 from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
-from dikkat_runtime.localization import language, localized, translated
+from dikkat_runtime.localization import language, localized
 
 if TYPE_CHECKING:
     from dikkat.explain.attention_map import Kind, SentenceMaps, Stack
@@ -30,24 +29,13 @@ if TYPE_CHECKING:
     """Kind, layer and head from 1, as the user typed them."""
 
 
-class Attention(StrEnum):
-    """The attention whose maps are shown: within the encoder, within the decoder, or across."""
-
-    encoder = "encoder"
-    decoder = "decoder"
-    cross = "cross"
-
-
-class Colours(StrEnum):
-    """Colours of a picture, from white for 0 to the darkest."""
-
-    Reds = "Reds"
-    Blues = "Blues"
-
-
+Attention = Literal["encoder", "decoder", "cross"]
+"""The attention whose maps are shown: within the encoder, within the decoder, or across."""
 PICTURES, DATA, ALIGNMENT, PAGE = (".png", ".svg"), (".json", ".npz"), ".align", ".html"
 SUFFIXES = (*PICTURES, *DATA, ALIGNMENT, PAGE)
 BEAM = BeamOptions()
+MAX_ON_PAGE = 20
+"""Sentences of one text on a page, each of which is translated again without each head."""
 
 
 def attend(
@@ -68,7 +56,6 @@ def attend(
     layer: Annotated[int | None, Option(help="From 1; by default the last one, in JSON, npz and tables all.")] = None,
     head: Annotated[int | None, Option(help="From 1; all if absent.")] = None,
     words: Annotated[bool, Option("--words", help="Join subwords to words.")] = False,
-    colours: Annotated[Colours | None, Option(help="Colour map of a picture; Reds if absent.")] = None,
     beam: Annotated[
         int | None,
         Option(
@@ -77,7 +64,10 @@ def attend(
     ] = None,
     n_best: Annotated[int | None, Option(help="Translations whose maps are written; 1 if absent.")] = None,
     number: Annotated[
-        int | None, Option(min=1, help="Number of the sentence, where there are several, from 1.")
+        int | None,
+        Option(
+            "--sentence", min=1, help="Number of the sentence, where there are several, from 1; a page begins with it."
+        ),
     ] = None,
     over_training: Annotated[
         bool,
@@ -90,13 +80,13 @@ def attend(
 ) -> None:
     """Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to explore.
 
-    A translator translates it, and the translations go to standard output, but for a page, which holds them; any other
-    model only reads it, a language model as its prompt, and gives tables, pictures and data. A table names the word
-    that each word looks at most, by layer and head; a picture shows the heads of one layer; .align links each target
-    word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
+    A translator translates it, and the translations go to standard output, except for a page, which holds them; any
+    other model only reads it, a language model as its prompt, and gives tables, pictures and data. A table names the
+    word that each word looks at most, by layer and head; a picture shows the heads of one layer; .align links each
+    target word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
     """
     options: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
-    options |= {"head": head, "words": words or None, "colours": colours, "number": number}
+    options |= {"head": head, "words": words or None, "sentence": number}
     if over_training:
         _show_over_training(run, out, sentence, options)
     elif sentence is None:
@@ -109,16 +99,18 @@ def attend(
 def _show(run: Path, sentence: str, out: Path | None, options: Mapping[str, Any]) -> None:
     from dikkat.tasks import Translator
 
-    target, words, colours = options["target"], bool(options["words"]), options["colours"]
+    target, words = options["target"], bool(options["words"])
     trained = _opened(run, out)
     texts, selection = _sentences(sentence), (options["kind"], options["layer"], options["head"])
     if not isinstance(trained, Translator):
         recorded = _read(trained, texts, run, out, selection, options)
     else:
-        only_one = out is not None and not _holds_many(out)
-        sentences = sentences_of(trained, texts, options["number"], only_one=only_one, are_cut=target is None)
-        if out is not None and out.suffix.lower() == PAGE:
-            _write_page(trained, [sentence for sentence, _ in sentences], out, target)
+        only_one, is_page = out is not None and not _holds_many(out), out is not None and out.suffix.lower() == PAGE
+        sentences = sentences_of(
+            trained, texts, options["sentence"], only_one=only_one, is_page=is_page, are_cut=target is None
+        )
+        if is_page:
+            _write_page(trained, [sentence for sentence, _ in sentences], cast(Path, out), target)
             return
         asked = {"beam_size": options["beam"], "n_best": options["n-best"]}
         beam = BeamOptions(**{name: value for name, value in asked.items() if value is not None})
@@ -126,7 +118,7 @@ def _show(run: Path, sentence: str, out: Path | None, options: Mapping[str, Any]
     if out is None:
         _print_tables(recorded)
     else:
-        _write(recorded, out, words, colours or Colours.Reds)
+        _write(recorded, out, words)
 
 
 def _show_over_training(run: Path, out: Path | None, sentence: str | None, options: Mapping[str, object]) -> None:
@@ -165,12 +157,18 @@ def _opened(run: Path, out: Path | None) -> Any:
 
 
 def sentences_of(
-    translator: Translator, texts: Iterable[str], number: int | None, *, only_one: bool, are_cut: bool = True
+    translator: Translator,
+    texts: Iterable[str],
+    number: int | None,
+    *,
+    only_one: bool,
+    is_page: bool = False,
+    are_cut: bool = True,
 ) -> Iterator[tuple[str, Manner]]:
     """Yield the sentences of texts as the model reads them; only the one of a `number`, from 1, or of each the first.
 
-    Each has the manner in which it is written. Texts that are not cut are read as they stand. Raises `UsageError` where
-    there is no such sentence.
+    A page has at most `MAX_ON_PAGE` of each text, from that number on. Each has the manner in which it is written.
+    Texts that are not cut are read as they stand. Raises `UsageError` where there is no such sentence.
     """
     from dikkat_runtime.tasks.reading import USUAL
 
@@ -179,11 +177,19 @@ def sentences_of(
         sentences = (translator.sentences(text) if are_cut else []) or [(text, USUAL)]
         if number is not None and number > len(sentences):
             raise UsageError(
-                "--number {number}: the text has {count} sentences; choose one of them", number, len(sentences)
+                "--sentence {number}: the text has {count} sentences; choose one of them", number, len(sentences)
             )
-        if number is None and only_one and len(sentences) > 1:
-            print(translated("sentence 1 of {count}; --number shows another", len(sentences)), file=sys.stderr)
-        yield from sentences if number is None and not only_one else sentences[(number or 1) - 1 :][:1]
+        most = MAX_ON_PAGE if is_page else 1 if only_one or number is not None else len(sentences)
+        shown = sentences[(number or 1) - 1 :][:most]
+        if len(shown) < len(sentences) and (number is None or is_page):
+            first, count = number or 1, len(sentences)
+            print_note(
+                "sentences {first} to {last} of {count}; --sentence N shows others",
+                first,
+                first + len(shown) - 1,
+                count,
+            )
+        yield from shown
 
 
 def _holds_many(out: Path) -> bool:
@@ -200,32 +206,28 @@ def _write_page(translator: Translator, sentences: Sequence[str], out: Path, tar
 
 def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> None:
     if sentence == "-" or options["target"] is not None:
-        _refuse(options, ("number",), msg("chooses a sentence of one text that the model translates"))
+        _refuse(options, ("sentence",), msg("chooses a sentence of one text that the model translates"))
     if out is None:
-        _refuse(options, ("colours", "n-best"), msg("is for files; name one with --out"))
+        _refuse(options, ("n-best",), msg("is for files; name one with --out"))
         _refuse(options, ("words",), msg("is for pictures and data: a table is always of words"))
         if sentence == "-":
             _refuse(options, ("target",), msg("is for one sentence, but - reads many"))
         return
+    from dikkat.explain.pictures import check_format
+
+    check_format(out, SUFFIXES)
     suffix = out.suffix.lower()
-    if suffix not in SUFFIXES:
-        known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-        raise UsageError("{out}: attention is written as {known}, not {suffix}; rename it").fill(
-            out, known, suffix or msg("a file without suffix")
-        )
     if suffix == PAGE:
         _refuse(
             options,
-            ("kind", "layer", "head", "words", "colours", "beam", "n-best"),
+            ("kind", "layer", "head", "words", "beam", "n-best"),
             msg("is not for a page: it has all"),
         )
-    if suffix not in PICTURES:
-        _refuse(options, ("colours",), msg("is for pictures, .png and .svg"))
-    elif options["n-best"] not in (None, 1):
+    if suffix in PICTURES and options["n-best"] not in (None, 1):
         raise UsageError("--n-best: a picture shows one translation; write .json, .npz or .align")
     if suffix == ALIGNMENT:
         _refuse(options, ("words",), msg("is not for .align, which always links words"))
-    if suffix == ALIGNMENT and options["kind"] not in (None, Attention.cross):
+    if suffix == ALIGNMENT and options["kind"] not in (None, "cross"):
         raise UsageError("--kind {options}: words are aligned by cross-attention; leave it out", options["kind"])
     if options["target"] is not None:
         _refuse(options, ("beam", "n-best"), msg("searches for a translation, but --target gives one"))
@@ -304,7 +306,7 @@ def _read(
             "{out}: is for translators, but {run} holds {kind}; write one of {formats}", out, run, name, known
         )
     _refuse(
-        options, ("target", "beam", "n-best", "number"), msg("is for a translator, but {run} holds {kind}", run, name)
+        options, ("target", "beam", "n-best", "sentence"), msg("is for a translator, but {run} holds {kind}", run, name)
     )
     if isinstance(trained, Embedder):
         _refuse(
@@ -325,7 +327,7 @@ def _choices(attending: Attending | AttendingReader, name: str, out: Path | None
     kind, layer, head = selection
     everything = out is None or out.suffix.lower() in DATA
     layers = attending.layers
-    available = [Attention(attention) for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
+    available = [kind for kind in get_args(Attention) if ATTENTIONS[kind] in layers]
     if kind is not None and kind not in available:
         known = ", ".join(available)
         raise UsageError("--kind {kind}: {name} has no {attention}; choose from {known}").fill(
@@ -333,7 +335,7 @@ def _choices(attending: Attending | AttendingReader, name: str, out: Path | None
         )
     if out is None and kind is None and len(available) > 1:
         # how a sentence is read, and where what is written comes from
-        available = [Attention.encoder, Attention.cross]
+        available = ["encoder", "cross"]
     # cross-attention is the last of those there are
     kinds = available if kind is None and everything else [kind or available[-1]]
     choices: list[Choice] = []
@@ -365,7 +367,7 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
         print_report(peak_lines(maps))
 
 
-def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Colours) -> None:
+def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool) -> None:
     from dikkat.explain.attention_map import join_words, with_written_rows
     from dikkat.explain.head_analysis import caution
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
@@ -392,7 +394,7 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool, colours: Co
             (maps,) = shown()
             is_read_only = maps.maps[0].stack == "encoder" or not maps.source_tokens
             title = maps.source if is_read_only else f"{maps.source} → {maps.output}"
-            plot_heads(maps.maps, out, title, colours=colours.value)
+            plot_heads(maps.maps, out, title)
         else:
             {".json": write_json, ".npz": write_npz, ALIGNMENT: write_alignment}[suffix](shown(), out)
     for output in outputs:

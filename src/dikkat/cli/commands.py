@@ -33,8 +33,8 @@ COMMANDS = {
     "report": "Write one offline HTML file: data and its faults, curves, scores, worst mistakes, attention, the model.",
     "draw": "Draw a model with its sizes, or the table of positions.",
     "compare": msg(
-        "Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a learned "
-        "task."
+        "Compare two runs on texts: words, confidence and heads; or, without runs, the kinds of layers a model is made "
+        "of."
     ),
     "doctor": "Prove that a model computes what it should; exit code 1 if a proof fails.",
     "data": "Work on text before anything is trained on it.",

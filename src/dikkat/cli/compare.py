@@ -1,18 +1,22 @@
-"""`dikkat compare`: convolution, recurrence and self-attention side by side, on paper and on this machine."""
+"""`dikkat compare`: two runs side by side, or the layers that a model could be made of."""
+
+from __future__ import annotations
 
 import shutil
-import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dikkat.cli.progress import WorkProgress
+from dikkat.cli.page import WebPrecision
+from dikkat.cli.progress import Announced, WorkProgress, print_torch_engine
 from dikkat_runtime.cli.opening import JsonOption
-from dikkat_runtime.cli.options import Option
-from dikkat_runtime.cli.streams import print_json
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.streams import print_json, print_report, print_written
+from dikkat_runtime.engine.options import MAX_BEAMS
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import localized
 
 if TYPE_CHECKING:
-    from dikkat.lessons.comparison.layers import ComparisonSettings
+    from dikkat.explain.explanation import Explanation
 
 QUICK: dict[str, Any] = {
     "lengths": (128, 256, 512, 1024),
@@ -22,55 +26,83 @@ QUICK: dict[str, Any] = {
 
 
 def compare(
-    lengths: Annotated[str | None, Option(help="Sequence lengths to measure: 256,512,1024.")] = None,
-    widths: Annotated[str | None, Option(help="Widths to measure: 64,128. The smallest is that of all else.")] = None,
-    copy_lengths: Annotated[
-        str | None, Option(help="Lengths at which the first token is to be copied: 4,16,64.")
+    runs: Annotated[
+        list[Path] | None,
+        Argument("RUN", help="Two run directories, then texts in quotes; none to compare kinds of layers."),
     ] = None,
-    kernel: Annotated[int, Option(help="Positions that one convolution joins.")] = 3,
-    layers: Annotated[int, Option(help="Layers of the stack through which gradients are followed.")] = 2,
-    cell: Annotated[str, Option(help="Of the recurrence: gru or rnn.")] = "gru",
-    updates: Annotated[int, Option(help="Updates of each training.")] = 300,
-    seed: Annotated[int, Option(help="Of weights and sequences.")] = 0,
-    quick: Annotated[bool, Option("--quick", help="Smaller sizes where none are given.")] = False,
+    file: Annotated[Path | None, Option(help="Texts to compare on, one a line.")] = None,
+    beam: Annotated[
+        list[int] | None,
+        Option(min=1, max=MAX_BEAMS, help="Hypotheses followed side by side, 5 if absent; twice for each run its own."),
+    ] = None,
+    precision: Annotated[
+        list[WebPrecision] | None, Option(help="float32 if absent; given twice, that of each run.")
+    ] = None,
+    out: Annotated[Path | None, Option(help="HTML file to write, with the maps of both.")] = None,
+    quick: Annotated[bool, Option("--quick", help="Without runs: smaller sizes.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Compare convolution, recurrence and self-attention: cost, speed, memory, reach of gradients, and a learned task.
+    """Compare two runs on texts: words, confidence and heads; or, without runs, the kinds of layers a model is made of.
 
-    Takes less than a minute on an otherwise idle machine, a third of that with --quick.
+    Each head is shown with the one of the other run that looks most alike. Name one run twice to compare two ways of
+    asking it. Without runs: convolution, recurrence and self-attention by cost, speed, memory, reach of gradients and a
+    learned task, in less than a minute on an otherwise idle machine.
     """
-    from dikkat.lessons.comparison.layers import ComparisonSettings
-
-    sizes = {"lengths": lengths, "widths": widths, "copy_lengths": copy_lengths}
-    chosen = {name: parse_sizes(name, text) for name, text in sizes.items() if text is not None}
-    settings = ComparisonSettings(
-        kernel=kernel, layers=layers, cell=cell, updates=updates, seed=seed,  # type: ignore[arg-type]
-        **{**(QUICK if quick else {}), **chosen},
-    )  # fmt: skip
-    _run(settings, as_json)
-
-
-def parse_sizes(name: str, text: str) -> tuple[int, ...]:
-    """Parse `256,512` as ascending numbers. Raises `UsageError` for anything else."""
-    try:
-        return tuple(sorted({int(part) for part in text.split(",")}))
-    except ValueError:
-        option = name.replace("_", "-")
-        raise UsageError(
-            '--{option} must be whole numbers joined by commas, as in 256,512, not "{text}"', option, text
-        ) from None
+    options = {"file": file, "beam": beam or None, "precision": precision or None, "out": out}
+    if not runs:
+        for name, value in options.items():
+            if value is not None:
+                raise UsageError("--{name} needs two runs: dikkat compare RUN RUN", name)
+        _compare_layers(QUICK if quick else {}, as_json)
+        return
+    if len(runs) < 2:
+        raise UsageError("a second run is missing: dikkat compare RUN RUN")
+    if quick:
+        raise UsageError("--quick is for kinds of layers, without runs; leave it out")
+    _compare_runs(list(map(str, runs)), file, (beam or [5], precision or ["float32"]), out, as_json)
 
 
-def _run(settings: "ComparisonSettings", as_json: bool) -> None:
-    from dikkat.explain.explanation import as_table
+def _compare_runs(
+    items: list[str], file: Path | None, ways: tuple[list[int], list[WebPrecision]], out: Path | None, as_json: bool
+) -> None:
+    from dikkat.explain.pictures import PAGES, check_format
+    from dikkat.tasks.inspection.comparison import Way, compare_runs
+    from dikkat_runtime.files import probe_next_to, write_errors
+    from dikkat_runtime.text.text_files import read_lines
+
+    if out is not None:
+        check_format(out, PAGES)
+        with write_errors(out):
+            probe_next_to(out)
+    first, second, *texts = items
+    texts += [] if file is None else read_lines(file)
+    # one value is that of both
+    both = (Way(ways[0][0], ways[1][0]), Way(ways[0][-1], ways[1][-1]))
+    with Announced(msg("{run}: loading its model", first)), WorkProgress() as progress:
+        comparison = compare_runs(first, second, texts, both, progress)
+    print_torch_engine()
+    if out is not None:
+        comparison.page.write(out)
+        print_written(out)
+    if out is None or as_json:
+        _print(comparison.explanation, comparison.numbers, as_json)
+
+
+def _compare_layers(sizes: dict[str, Any], as_json: bool) -> None:
     from dikkat.lessons.comparison.compare import compare
     from dikkat.lessons.comparison.explanation import numbers, render_comparison
+    from dikkat.lessons.comparison.layers import ComparisonSettings
 
     with WorkProgress() as progress:
-        comparison = compare(settings, progress)
+        comparison = compare(ComparisonSettings(**sizes), progress)
+    _print(render_comparison(comparison), numbers(comparison), as_json)
+
+
+def _print(explanation: Explanation, numbers: dict[str, Any], as_json: bool) -> None:
+    from dikkat.explain.explanation import as_table
+
     if as_json:
-        print_json(numbers(comparison))
+        print_json(numbers)
     else:
         width = shutil.get_terminal_size((100, 24)).columns
-        sys.stdout.write(as_table(render_comparison(comparison).mapped(localized), width))
-    sys.stdout.flush()
+        print_report([as_table(explanation.mapped(localized), width).removesuffix("\n")])

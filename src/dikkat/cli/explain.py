@@ -40,7 +40,11 @@ def explain(
     target: Annotated[str | None, Option(help="With --run: a translation instead of the model's own.")] = None,
     number: Annotated[
         int | None,
-        Option(min=1, help="With --run: number of the sentence, where there are several, from 1; the first if absent."),
+        Option(
+            "--sentence",
+            min=1,
+            help="With --run: number of the sentence, where there are several, from 1; the first if absent.",
+        ),
     ] = None,
     words: Annotated[
         bool, Option("--words", help="With --run: also the weights by word, those of its tokens added.")
@@ -55,11 +59,11 @@ def explain(
 ) -> None:
     """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
 
-    Built in are the vectors of "Hello shiny sun!" and "Your journey starts with one step".
+    The vectors of "Hello shiny sun!" and "Your journey starts with one step" are built in.
     """
     form = "json" if as_json else format
     cell_options = {"stack": stack, "layer": layer, "head": head, "kind": kind, "target": target}
-    cell_options |= {"words": words or None, "number": number, "against": against}
+    cell_options |= {"words": words or None, "sentence": number, "against": against}
     word_options = {"vector": vector or None, "vectors": vectors, "beta": beta, "scaled": scaled or None}
     if run is None:
         _refuse(cell_options, msg("needs --run DIR: it chooses a cell of a trained model"))
@@ -128,11 +132,11 @@ def _explain_model(
 
     translator = load(run)
     if not isinstance(translator, Translator):
-        raise UsageError("{run}: this run holds no translator, and only of one can a cell be explained", run)
+        raise UsageError("{run}: holds no translator; only cells of a translator can be explained", run)
     if target is None:
         ((sentence, _),) = sentences_of(translator, [sentence], number, only_one=True)
     elif number is not None:
-        raise UsageError("--number chooses a sentence of one text that the model translates; leave it out")
+        raise UsageError("--sentence chooses a sentence of one text that the model translates; leave it out")
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]
     cell = explain_cell(translator, sentence, name, head - 1, query, target)
     explanation = render_six_steps(cell.trace, cell.sentence, cell.target, cell.query_tokens, full=full)

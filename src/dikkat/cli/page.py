@@ -1,30 +1,17 @@
 """`dikkat page`: one HTML file in which a model computes in the browser, and shows what it attends to."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, Literal
 
 from dikkat.cli.progress import Announced
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_note
+from dikkat_runtime.cli.streams import print_note, print_written
 from dikkat_runtime.errors import MissingInputError, UsageError, msg
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
 
-
-class WebPrecision(StrEnum):
-    """Name the precision that a model in a browser computes in."""
-
-    auto = "auto"
-    int8 = "int8"
-    float32 = "float32"
-
-
-WebPrecisionOption = Annotated[
-    WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
-]
-
-
+WebPrecision = Literal["auto", "int8", "float32"]
+"""The precision that a model in a browser computes in."""
 MAX_EXAMPLES = 8
 
 
@@ -34,28 +21,37 @@ def page(
         Argument(help="Run directory; with --lesson, the quickstart's by default."),
     ] = None,
     out: Annotated[Path | None, Option(help="HTML file to write; lesson-NAME.html for a lesson.")] = None,
-    precision: WebPrecisionOption = WebPrecision.auto,
-    lesson: Annotated[str | None, Option(help="Add a lesson to the page: 000 to 004, as in docs/seeds.")] = None,
+    precision: Annotated[
+        WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
+    ] = "auto",
+    lesson: Annotated[
+        str | None,
+        Option(help="Add a lesson to the page: 000 to 005, or a file of your own (.md); it prints as a worksheet."),
+    ] = None,
 ) -> None:
     """Write one offline HTML file in which this model reads what is typed, and shows every attention map.
 
     Nothing is installed, served or loaded: the file holds the model and an engine that computes it in the browser.
     """
+    from dikkat.tasks.inspection.over_training import OverTraining
     from dikkat.web.opening import example_sentences, open_for_web
-    from dikkat.web.page import MAX_QUICK_SIZE, read_lesson, write_live_page
+    from dikkat.web.page import MAX_QUICK_SIZE, lesson_path, write_live_page
     from dikkat_runtime.files import probe_next_to, write_errors
 
-    steps = None if lesson is None else read_lesson(lesson)
+    source = None if lesson is None else lesson_path(lesson)
     run = run or _quickstart_run(lesson)
-    if out is None and lesson is None:
+    if out is None and source is None:
         raise UsageError("--out is missing: the HTML file to write")
-    path = out or Path(f"lesson-{lesson}.html")
+    path = out or Path(f"lesson-{source.stem if source else ''}.html")
     with write_errors(path):
         probe_next_to(path)
+    steps = None if source is None else _answered(run, source)
+    if steps is not None and steps["page"] == "training":
+        OverTraining(run).write_page(path, steps)
+        print_written(path)
+        return
     with Announced(msg("{out}: packing the model of {run}", path, run)):
-        model = open_for_web(run, precision.value)
-        if steps is not None and (model.task, model.languages[0]) != ("translator", "en"):
-            raise UsageError("{run}: --lesson needs a translator from English", run)
+        model = open_for_web(run, precision)
         examples = example_sentences(run, MAX_EXAMPLES)
         size = write_live_page(model, path, language=language(), examples=examples, lesson=steps)
     print_note(
@@ -68,6 +64,18 @@ def page(
                 "or --precision int8 makes it smaller"
             ).fill(path, MAX_QUICK_SIZE / 1000000.0)
         )
+
+
+def _answered(run: Path, source: Path) -> dict[str, Any]:
+    """Return the lesson of a file with the answers of the model of `run`."""
+    from dikkat.explain.lesson import answered, read_lesson
+    from dikkat.tasks import load
+    from dikkat.tasks.inspection.over_training import OverTraining
+
+    if read_lesson(source).page == "training":
+        return answered(source, OverTraining(run).at)
+    model = load(run)
+    return answered(source, lambda settings: model.attend(settings["text"]))
 
 
 def _quickstart_run(lesson: str | None) -> Path:

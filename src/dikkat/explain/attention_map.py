@@ -303,6 +303,11 @@ def join_words(sentence: SentenceMaps) -> SentenceMaps:
     return replace(sentence, source_tokens=reads.names, output_tokens=writes.names, maps=maps)
 
 
+def written_words(sentence: SentenceMaps) -> SentenceMaps:
+    """Return the same maps between words, where a row of cross-attention carries the word that was written."""
+    return join_words(replace(sentence, maps=tuple(map(with_written_rows, sentence.maps))))
+
+
 def join_map(attention_map: AttentionMap, queries: Words, keys: Words) -> AttentionMap:
     """Return one map between words: (T, S) -> (words of T, words of S)."""
     rows = queries.members / queries.members.sum(axis=1, keepdims=True)
@@ -364,7 +369,7 @@ def peak_lines(sentence: SentenceMaps) -> list[str]:
 
     A word of cross-attention is one that was written.
     """
-    words = join_words(replace(sentence, maps=tuple(map(with_written_rows, sentence.maps))))
+    words = written_words(sentence)
     lines: list[str] = []
     for (stack, kind, layer), group in groupby(
         words.maps, key=lambda attention_map: (attention_map.stack, attention_map.kind, attention_map.layer)

@@ -12,6 +12,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 from rich.text import Text
 
+from dikkat.explain.drawing.chart import escaped
+from dikkat.explain.report.html import foreign, heading, paragraph
 from dikkat.explain.trace import ModelTrace, Trace
 
 
@@ -128,6 +130,30 @@ def _cell(text: str) -> str:
 def _escaped(text: str) -> str:
     # "]" only where it could end a link: the vectors stay readable
     return re.sub(r"([\\`*_<>|~&]|\](?=[(\[:]))", r"\\\1", text)
+
+
+# Write an explanation as HTML.
+
+
+def as_html(explanation: Explanation) -> list[str]:
+    """Return the explanation as parts of a page."""
+    parts = [heading(explanation.title, 1), *map(paragraph, explanation.introduction)]
+    parts += [] if explanation.vectors is None else [_html_table(explanation.vectors)]
+    for step in explanation.steps:
+        parts += [heading(step.heading), *map(paragraph, step.text)]
+        parts += [] if step.table is None else [_html_table(step.table)]
+        parts += map(paragraph, step.after)
+    return [*parts, *map(paragraph, explanation.ending)]
+
+
+def _html_table(table: Table) -> str:
+    kinds = [' class="number"' if column.numeric else "" for column in table.columns]
+    head = "".join(f'<th scope="col">{escaped(column.heading)}</th>' for column in table.columns)
+    rows = (
+        "<tr>" + "".join(f"<td{kind}>{foreign(cell)}</td>" for kind, cell in zip(kinds, row, strict=True)) + "</tr>"
+        for row in (*table.rows, *([table.total] if table.total else []))
+    )
+    return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
 
 
 # Write an explanation as text and tables for a terminal.

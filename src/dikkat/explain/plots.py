@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -198,7 +198,6 @@ def max_pooled(attention_map: AttentionMap, longest: int) -> tuple[AttentionMap,
     return shrunk, (rows, columns)
 
 
-Colours = Literal["Reds", "Blues"]
 _Curve = tuple[list[int], list[float]]
 
 _FONT_POINTS = 8.0
@@ -217,7 +216,6 @@ def plot_heads(
     path: Path,
     title: str = "",
     *,
-    colours: Colours = "Reds",
     inches: tuple[float, float] | None = None,
 ) -> None:
     """Draw each map as a heat map with its tokens on the axes, all on one colour scale, darker being larger.
@@ -238,24 +236,17 @@ def plot_heads(
         _label(token) for attention_map in pooled for token in (*attention_map.query_tokens, *attention_map.key_tokens)
     }
     with fonts_with([title, *labels], path):
-        save_figure(_heads(pooled, max(tiles), title, colours, inches), path)
+        save_figure(_heads(pooled, max(tiles), title, inches), path)
 
 
 def _heads(
-    pooled: Sequence[AttentionMap],
-    tile: tuple[int, int],
-    title: str,
-    colours: Colours,
-    inches: tuple[float, float] | None,
+    pooled: Sequence[AttentionMap], tile: tuple[int, int], title: str, inches: tuple[float, float] | None
 ) -> Figure:
     grid = _Grid(pooled, inches)
     figure = new_figure(grid.size)
     cells = figure.subplots(grid.rows, grid.columns, squeeze=False).flatten()
     largest = _largest(pooled, tile)
-    images = [
-        _draw_map(axes, attention_map, largest, grid, colours)
-        for axes, attention_map in zip(cells, pooled, strict=False)
-    ]
+    images = [_draw_map(axes, attention_map, largest, grid) for axes, attention_map in zip(cells, pooled, strict=False)]
     if grid.shares_tokens:
         for index, axes in enumerate(cells[: len(pooled)]):
             axes.tick_params(labelleft=index % grid.columns == 0, labelbottom=index + grid.columns >= len(pooled))
@@ -346,8 +337,8 @@ class _Grid:
         self.label_every = math.ceil(_FONT_POINTS * 1.3 / 72 / cell)
 
 
-def _draw_map(axes: Axes, attention_map: AttentionMap, largest: float, grid: _Grid, colours: Colours) -> AxesImage:
-    image = axes.imshow(attention_map.weights, cmap=colours, vmin=0.0, vmax=largest, interpolation="nearest")
+def _draw_map(axes: Axes, attention_map: AttentionMap, largest: float, grid: _Grid) -> AxesImage:
+    image = axes.imshow(attention_map.weights, cmap="Reds", vmin=0.0, vmax=largest, interpolation="nearest")
     for axis, tokens in ((axes.xaxis, attention_map.key_tokens), (axes.yaxis, attention_map.query_tokens)):
         ticks = range(0, len(tokens), grid.label_every)
         labels = [_label(tokens[tick]) for tick in ticks]

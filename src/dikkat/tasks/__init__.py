@@ -8,6 +8,7 @@ from dikkat_runtime.localization import add_catalogs
 
 if TYPE_CHECKING:
     from dikkat.tasks.in_memory import classifier_of, language_model_of, translator_of
+    from dikkat.tasks.inspection.comparison import compare_runs as compare
     from dikkat.tasks.inspection.page import show
     from dikkat.tasks.kinds import load
     from dikkat_runtime.tasks.classifier import Classification, Classifier
@@ -25,6 +26,7 @@ __all__ = [
     "Translation",
     "Translator",
     "classifier_of",
+    "compare",
     "language_model_of",
     "load",
     "show",
@@ -40,6 +42,7 @@ _HOMES = {
     "Translation": "dikkat_runtime.tasks.translator:Translation",
     "Translator": "dikkat_runtime.tasks.translator:Translator",
     "classifier_of": "dikkat.tasks.in_memory:classifier_of",
+    "compare": "dikkat.tasks.inspection.comparison:compare_runs",
     "language_model_of": "dikkat.tasks.in_memory:language_model_of",
     "load": "dikkat.tasks.kinds:load",
     "show": "dikkat.tasks.inspection.page:show",

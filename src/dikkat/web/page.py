@@ -20,16 +20,20 @@ _FOLDER = Path(__file__).parent / "lessons"
 
 
 def lesson_names() -> list[str]:
-    """Return the names of all lessons, which are the numbers of the pages in docs/seeds."""
-    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+    """Return the names of all lessons: the numbers of the pages in docs/seeds, and those that follow."""
+    return sorted(path.stem for path in _FOLDER.glob("*.md") if "." not in path.stem)
 
 
-def read_lesson(name: str) -> dict[str, Any]:
-    """Return the lesson of a name. Raises `UsageError` for a name that no lesson has."""
+def lesson_path(name: str) -> Path:
+    """Return the file of a lesson: that of a name, or the one that is named. Raises `UsageError` for neither."""
+    if name.endswith(".md"):
+        return Path(name)
     if name not in lesson_names():
-        raise UsageError('--lesson: there is no lesson "{name}"; known: {names}', name, ", ".join(lesson_names()))
-    lesson: dict[str, Any] = json.loads((_FOLDER / f"{name}.json").read_text(encoding="utf-8"))
-    return lesson
+        raise UsageError(
+            '--lesson: there is no lesson "{name}"; known: {names}, or a file of your own (.md)', name,
+            ", ".join(lesson_names()),
+        )  # fmt: skip
+    return _FOLDER / f"{name}.md"
 
 
 ESCAPED = b"\0\r<"
@@ -78,9 +82,9 @@ def write_live_page(
 ) -> int:
     """Write the page of a model, and return its size in bytes.
 
-    `examples` are texts to choose from; the first one is read when the page opens. With `lesson` (see `read_lesson`)
-    the page opens in its first step. Raises `UsageError` for an unknown language, and `DiskError` or
-    `CannotCreateError` when `path` cannot be written.
+    `examples` are texts to choose from; the first one is read when the page opens. With `lesson` (see
+    `dikkat.explain.lesson.answered`) the page opens in its first step. Raises `UsageError` for an unknown language, and
+    `DiskError` or `CannotCreateError` when `path` cannot be written.
     """
     content = live_page(model, language, examples, lesson).encode()
     write_atomically(path, content)

@@ -18,7 +18,7 @@ from dikkat.cli.progress import WorkProgress
 from dikkat.lessons.comparison.layers import ComparisonSettings
 from dikkat_runtime.cli.main import run
 
-TINY = ("--lengths", "32,16", "--widths", "8,16", "--copy-lengths", "3,5", "--updates", "2")
+TINY = {"lengths": (16, 32), "widths": (8, 16), "copy_lengths": (3, 5), "updates": 2}
 
 
 def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> str:
@@ -32,21 +32,22 @@ def refused(capsys: pytest.CaptureFixture[str], code: int, *arguments: str) -> s
 @pytest.mark.seed("C2", "F26")
 def test_tables_and_json(capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    assert run(["compare", *TINY, "--cell", "rnn"]) == 0
+    monkeypatch.setattr(compare_command, "QUICK", TINY)
+    assert run(["compare", "--quick"]) == 0
     captured = capsys.readouterr()
     headings = [line for line in captured.out.split("\n") if re.match(r"\d\. ", line)]
-    assert [heading[0] for heading in headings] == list("1234567")
+    assert [heading[0] for heading in headings] == list("123456")
     assert "2 n² d + 4 n d²" in captured.out
     assert "join x1 and x5" in captured.out
     notes = captured.err.split("\n")
     assert re.fullmatch(r"1/\d+  measuring convolution, n = 16, d = 8", notes[0])
-    assert run(["compare", *TINY, "--cell", "rnn", "--json"]) == 0
+    assert run(["compare", "--quick", "--json"]) == 0
     content = json.loads(capsys.readouterr().out)
     assert content["settings"].items() >= {
-        "lengths": [16, 32], "widths": [8, 16], "copy_lengths": [3, 5], "kernel": 3, "layers": 2, "cell": "rnn",
-        "updates": 2, "seed": 0,
+        "lengths": [16, 32], "widths": [8, 16], "copy_lengths": [3, 5], "kernel": 3, "layers": 2, "updates": 2,
+        "seed": 0,
     }.items()  # fmt: skip
-    assert content["formulas"]["recurrence"]["without_projections"] == "n d²"
+    assert content["formulas"]["recurrence"]["without_projections"] == "3 n d²"
 
 
 def test_the_time_that_is_left_is_told_from_the_parts_done(
@@ -61,31 +62,21 @@ def test_the_time_that_is_left_is_told_from_the_parts_done(
     assert capsys.readouterr().err.splitlines()[-2:] == ["3/10  measuring", "4/10  measuring, 1:10 left"]
 
 
-def test_quick_is_smaller_where_nothing_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[ComparisonSettings] = []
-    monkeypatch.setattr(compare_command, "_run", lambda settings, json: seen.append(settings))
-    assert run(["compare"]) == run(["compare", "--quick"]) == run(["compare", "--quick", "--lengths", "99"]) == 0
-    standard, quick, mixed = seen
-    assert standard == ComparisonSettings()
-    assert max(quick.lengths) < max(standard.lengths)
-    assert max(quick.widths) < max(standard.widths)
-    assert (mixed.lengths, mixed.widths) == ((99,), quick.widths)
+def test_quick_is_smaller() -> None:
+    standard, quick = ComparisonSettings(), ComparisonSettings(**compare_command.QUICK)
+    for name in ("lengths", "widths", "copy_lengths"):
+        assert max(getattr(quick, name)) < max(getattr(standard, name))
 
 
 @pytest.mark.parametrize(
     ("code", "arguments", "message"),
     [
-        (2, ["--lengths", "0"], "lengths must be from 1 to 32,768, not 0"),
-        (2, ["--lengths", "8,many"],
-            '--lengths must be whole numbers joined by commas, as in 256,512, not "8,many"'),
-        (2, ["--copy-lengths", ""],
-            '--copy-lengths must be whole numbers joined by commas, as in 256,512, not ""'),
-        (2, ["--widths", "8,-8"], "widths must be from 1 to 4,096, not -8"),
-        (2, ["--kernel", "1"], "kernel must be from 2 to 1,024, not 1"),
-        (2, ["--layers", "0"], "layers must be from 1 to 32, not 0"),
-        (2, ["--cell", "lstm"], 'there is no cell "lstm"; choose from gru, rnn'),
-        (2, ["--updates", "0"], "updates must be from 1 to 1,000,000, not 0"),
-        (2, ["--seed", "-1"], "seed must be from 0 to 4,294,967,295, not -1"),
+        (2, ["runs/a"], "a second run is missing: dikkat compare RUN RUN"),
+        (2, ["runs/a", "runs/b", "--quick"], "--quick is for kinds of layers, without runs; leave it out"),
+        (2, ["--beam", "1"], "--beam needs two runs: dikkat compare RUN RUN"),
+        (2, ["runs/a", "runs/b", "hello", "--out", "page.txt"],
+            "page.txt: a page is written as .html, not .txt; rename it"),
+        (66, ["runs/a", "runs/b", "hello"], "runs/a: there is no such run directory"),
     ],
 )  # fmt: skip
 def test_bad_input_is_one_line(

@@ -164,12 +164,12 @@ def test_a_long_source_and_a_short_output_leave_no_empty_space(tmp_path: Path, f
     assert height < 3.0
 
 
-def test_colours_and_size_on_request(tmp_path: Path, figures: list[Figure]) -> None:
+def test_a_size_on_request(tmp_path: Path, figures: list[Figure]) -> None:
     maps = make_maps([f"q{number}" for number in range(10)], [f"k{number}" for number in range(10)], 4)
-    plot_heads(maps, tmp_path / "heads.png", "a title of two lines " * 5, colours="Blues", inches=(7, 2.5))
+    plot_heads(maps, tmp_path / "heads.png", "a title of two lines " * 5, inches=(7, 2.5))
     assert figures[0].get_size_inches().tolist() == [7, 2.5]
     panels = [axes for axes in figures[0].axes if axes.images]
-    assert {axes.images[0].get_cmap().name for axes in panels} == {"Blues"}
+    assert {axes.images[0].get_cmap().name for axes in panels} == {"Reds"}
     shown = tick_labels(panels[0], "y")
     assert 1 < len(shown) < 10
     height = panels[0].get_window_extent().height / figures[0].dpi * 72
@@ -197,9 +197,7 @@ def test_unknown_suffix_names_the_known_ones(tmp_path: Path, name: str, given: s
         lambda path: plot_heads(make_maps(["a"], ["b"], 1), path),
         lambda path: plot_training(ROWS, path),
     ):
-        with pytest.raises(
-            UsageError, match=rf"{name}: a picture is written as \.png or \.svg, not {given}; rename it"
-        ):
+        with pytest.raises(UsageError, match=rf"{name}: is written as \.png or \.svg, not {given}; rename it"):
             draw(tmp_path / name)
     assert os.listdir(tmp_path) == []
 

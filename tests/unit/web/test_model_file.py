@@ -19,13 +19,14 @@ from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, tr
 from tests.unit.interop.translators import sentencepiece_model
 
 from dikkat.explain.explorer.document import LANGUAGES
+from dikkat.explain.lesson import read_lesson
 from dikkat.interop.piece_vocabulary import piece_tokenizer
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.run_directory.tensor_files import FINE_STEPS, quantize_rows
 from dikkat.web.core.__main__ import build
 from dikkat.web.module import MODEL_NAME, core_bytes, write_module
 from dikkat.web.opening import example_sentences, open_for_web
-from dikkat.web.page import lesson_names, live_page, read_lesson, seven_bit_text
+from dikkat.web.page import lesson_names, lesson_path, live_page, seven_bit_text
 from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.engine.weights import Weights
@@ -157,33 +158,26 @@ def test_a_page_makes_no_request_and_holds_hostile_examples_as_text(tmp_path: Pa
     assert base64.b64encode(core_bytes()).decode() in html
 
 
-LESSON_FIELDS: dict[str, type | tuple[type, ...]] = {
-    "text": str, "beam": int, "beta": (int, float), "positions": bool, "off": list, "hide": list, "tab": str,
-    "kind": str, "layer": int, "heads": list, "view": str, "look": str, "at": str,
-}  # fmt: skip
-
-
 @pytest.mark.parametrize("name", lesson_names())
-def test_every_lesson_is_told_in_both_languages_and_sets_what_there_is(name: str) -> None:
-    lesson = read_lesson(name)
-    choices = {
-        "tab": ("maps", "six", "decoding", "heads", "importance", "positions"), "view": ("links", "heat", "text"),
-        "kind": ("encoder-self", "decoder-self", "cross"), "beam": (1, 5),
-    }  # fmt: skip
-    assert set(lesson) == {"title", "steps"}
-    for step in lesson["steps"]:
-        assert set(step["text"]) == {"en", "tr"} == set(lesson["title"])
-        chosen = step["set"]
-        words = [word.strip(".,") for word in chosen["text"].split()]
-        assert all(isinstance(value, LESSON_FIELDS[key]) for key, value in chosen.items())
-        assert all(chosen[key] in allowed for key, allowed in choices.items() if key in chosen)
-        assert set(chosen.get("hide", ())) | {chosen[key] for key in ("look", "at") if key in chosen} <= set(words)
+def test_every_lesson_is_told_in_both_languages_and_looks_at_words_that_there_are(name: str) -> None:
+    english, turkish = (read_lesson(lesson_path(name).with_suffix(suffix)) for suffix in (".md", ".tr.md"))
+    assert (english.language, turkish.language, english.page) == ("en", "tr", turkish.page)
+    assert [step.settings for step in english.steps] == [step.settings for step in turkish.steps]
+    for step, other in zip(english.steps, turkish.steps, strict=True):
+        assert step.heading != other.heading
+        assert (step.question is None) == (other.question is None)
+        if step.question and other.question:
+            assert step.question.answer == other.question.answer
+        words = [word.strip(".,") for word in step.settings["text"].split()]
+        named = {step.settings[key] for key in ("look", "at") if key in step.settings}
+        assert not words or {*step.settings.get("hide", ()), *named} <= set(words)
 
 
-def test_a_lesson_that_there_is_not_is_refused() -> None:
-    assert lesson_names() == ["000", "001", "002", "003", "004"]
-    with pytest.raises(UsageError, match=r'no lesson "\.\./003"; known: 000, 001, 002, 003, 004'):
-        read_lesson("../003")
+def test_a_lesson_is_a_name_or_a_file() -> None:
+    assert lesson_names() == ["000", "001", "002", "003", "004", "005"]
+    assert lesson_path("my/own.md") == Path("my/own.md")
+    with pytest.raises(UsageError, match=r'no lesson "\.\./003"; known: 000, 001, 002, 003, 004, 005, or a file'):
+        lesson_path("../003")
 
 
 def test_an_unknown_language_is_refused(tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     if not isinstance(model, dict):
         raise DataError("{where}: damaged: it has no section `model`; restore the file", where)
     fields = set(ModelSettings.__dataclass_fields__)
-    known, chosen = {*allowed, *_IGNORED, *fields}, fields.difference(_BY_STACKS)
+    known, chosen = {*allowed, *_IGNORED, *fields}, fields.difference((*_BY_STACKS, "target_prefix"))
     if unknown := sorted(set(model) - known):
         raise UsageError(
             "{where}: model.{setting} is a setting that this runtime does not know; upgrade it", where, unknown[0]
@@ -227,7 +227,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     target = model.get("target_vocab_size")
     sizes = ("vocab_size", "feed_forward_dim", "encoder_layers", "decoder_layers", "max_positions")
     own: dict[str, Any] = {name: model.get(name, values[0]) for name, values in allowed.items() if name in chosen}
-    own |= {name: _whole(model, name, where) for name in sizes}
+    own |= {name: _whole(model, name, where) for name in sizes} | {"target_prefix": _target_prefix(model, where)}
     return ModelSettings(
         **own,
         target_vocab_size=None if target is None else _whole(model, "target_vocab_size", where),
@@ -247,7 +247,6 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         global_tokens=int(_number(model, "global_tokens", 0, where)),
         layer_kinds=_layer_kinds(model, where),
         logit_softcap=None if model.get("logit_softcap") is None else _number(model, "logit_softcap", 1.0, where),
-        target_prefix=_target_prefix(model, where),
     )
 
 

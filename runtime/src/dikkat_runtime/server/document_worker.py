@@ -18,7 +18,6 @@ from typing import BinaryIO
 
 import numpy as np
 
-from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.fragments import Structure
 from dikkat_runtime.documents.placement import MAX_WHOLE_LENGTH
@@ -31,6 +30,7 @@ from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.frames import Fields, frame, read_frame
 from dikkat_runtime.server.marked_up import translate_marked_up
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
+from dikkat_runtime.tasks.aligner import word_spans
 
 MAX_MAP_SIZE = 4_000_000
 """Characters of a sentence times those of its translation, above which tags are inserted without attention."""
@@ -129,10 +129,9 @@ def main() -> None:
     """Serve the server at the other ends of standard input and output."""
     # the end of the input is not read while a library holds the interpreter
     end_with_parent(int(sys.argv[1]))
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # the server says when it is over, whoever else gets its signals
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        signal.signal(number, signal.SIG_IGN)
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     # what a library prints is not a reply
     os.dup2(2, 1)

@@ -8,7 +8,6 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.memories import read_memory
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.engine.precision import PrecisionName
@@ -17,7 +16,7 @@ from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
+from dikkat_runtime.tasks.aligner import Aligner, CrossAttention, word_spans
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.corrections import KnownTranslations

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.placement import MAX_WHOLE_LENGTH
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.engine.options import BeamOptions
@@ -22,6 +21,7 @@ from dikkat_runtime.server.models import ModelTask, ServedModel, Task, Translate
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, Part, in_thread, segments_of, split_text
 from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
+from dikkat_runtime.tasks.aligner import word_spans
 from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.glossary import Term
 

@@ -245,6 +245,7 @@ class Translator(OpenedModel):
             notes,
             reading=self.reading,
             gaps=lambda *asked: self.inserter.gaps(*asked),
+            enclosed=lambda *asked: self.inserter.enclosed(*asked),
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
@@ -319,7 +320,8 @@ class Translator(OpenedModel):
         """The way in which the model reads text of any kind."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
         languages = (self.language, self.target_language)
-        return Reading(encode, lambda: self.tokenizer.characters, languages, self.usual_forms)
+        tokenizer = self.tokenizer
+        return Reading(encode, lambda: tokenizer.characters, languages, self.usual_forms, lambda: tokenizer.unmet_marks)
 
     @cached_property
     def keeper(self) -> DemandKeeper:

@@ -41,6 +41,7 @@ SCRIPTS = (
     "controls.js",
     "keyboard.js",
     "training.js",
+    "lesson.js",
     "drawing.js",
 )
 """Scripts of every page in the order in which they run, all in one scope; the last one follows."""
@@ -271,6 +272,8 @@ class Page:
     sentences: Sequence[PageSentence]
     training: Mapping[str, Any] | None = None
     """What a page over training shows beside its sentences, which are those of one text after the other."""
+    lesson: Mapping[str, Any] | None = None
+    """A lesson above the sentences; see `dikkat.explain.lesson.answered`."""
 
     @property
     def kinds(self) -> list[MapKind]:
@@ -297,6 +300,7 @@ def as_json(page: Page) -> str:
         "kinds": page.kinds,
         "tabs": page.tabs,
         "training": page.training,
+        "lesson": page.lesson,
         "sentences": [_sentence(sentence, longest_dense) for sentence in page.sentences],
     }
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)

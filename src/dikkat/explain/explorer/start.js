@@ -1,6 +1,7 @@
 // Starts a page whose sentences are all in the file.
 
 function drawPicker() {
+  drawLesson();
   setText("model", say("attention of {name}", { name: visible(DATA.name) }));
   document.querySelector(".arrow").hidden = !isPair(currentSentence());
   setText("previous", "‹", say("Previous sentence"));
@@ -9,7 +10,24 @@ function drawPicker() {
   picker.setAttribute("aria-label", say("Sentence"));
   picker.value = String(textNumber());
   document.getElementById("previous").disabled = textNumber() === 0;
+  drawStrip();
   document.getElementById("next").disabled = textNumber() === textNumber(DATA.sentences.length) - 1;
+}
+
+// All sentences with what was written, where there are several: the chosen one is shown below.
+function drawStrip() {
+  const box = document.getElementById("pieces");
+  const sentences = DATA.sentences.filter((_, index) => index % looks() === 0);
+  box.hidden = sentences.length < 2;
+  if (box.hidden) return;
+  if (!box.children.length) {
+    box.setAttribute("aria-label", say("Sentences: choose the one whose attention is shown"));
+    box.replaceChildren(...sentences.map(({ source, target }, at) => {
+      const texts = [source.text || target.text, ...(isPair({ source, target }) ? [" → ", target.text] : [])];
+      return element("li", {}, element("button", { type: "button", onclick: () => goToSentence(at) }, ...texts.map((text) => element("bdi", {}, visible(text)))));
+    }));
+  }
+  box.querySelectorAll("button").forEach((node, at) => node.setAttribute("aria-pressed", String(at === textNumber())));
 }
 
 // Whether something was read and something else written.
@@ -35,6 +53,7 @@ function start() {
   listenToAll();
   if (DATA.training) state.sentence = looks() - 1;
   change({});
+  if (DATA.lesson) goToLessonStep(0);
 }
 
 start();

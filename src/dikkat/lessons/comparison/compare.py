@@ -8,7 +8,7 @@ from dikkat.explain.work_items import PieceCounter, Watch
 from dikkat.kernels.processor import processor_name
 from dikkat.lessons.comparison.explanation import Comparison, Machine
 from dikkat.lessons.comparison.layers import KINDS, ComparisonSettings, Kind, Reach, costs, reach, receptive_field
-from dikkat.lessons.comparison.measurement import ROUNDS, compare_forms, copy_over, count_forms, sweep
+from dikkat.lessons.comparison.measurement import ROUNDS, copy_over, sweep
 from dikkat_runtime.errors import msg
 
 REACH_LENGTH = 64
@@ -18,27 +18,21 @@ def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
     """Count operations, measure times, follow gradients and train a copy task."""
     started = time.perf_counter()
     counter = PieceCounter(_pieces(settings), watch)
-    width, kernel, cell, seed = settings.width, settings.kernel, settings.cell, settings.seed
-    over_length = sweep("length", settings.lengths, width, kernel=kernel, cell=cell, seed=seed, watch=counter)
-    over_width = sweep(
-        "width", settings.widths, settings.lengths[0], kernel=kernel, cell=cell, seed=seed, watch=counter
-    )
-    forms = compare_forms(settings.lengths, width, seed=seed, watch=counter)
+    width, kernel, seed = settings.width, settings.kernel, settings.seed
+    over_length = sweep("length", settings.lengths, width, kernel=kernel, seed=seed, watch=counter)
+    over_width = sweep("width", settings.widths, settings.lengths[0], kernel=kernel, seed=seed, watch=counter)
     counter(msg("following gradients"))
     field = receptive_field(settings.layers, kernel)
     stacks = sorted({1, settings.layers})
     reaches = tuple(_reach(settings, kind, layers, REACH_LENGTH) for layers in stacks for kind in KINDS)
     joined, missed = (_reach(settings, "convolution", settings.layers, length) for length in (field, field + 1))
-    copied = copy_over(
-        settings.copy_lengths, width, kernel=kernel, cell=cell, updates=settings.updates, seed=seed, watch=counter
-    )
+    copied = copy_over(settings.copy_lengths, width, kernel=kernel, updates=settings.updates, seed=seed, watch=counter)
     return Comparison(
         settings,
         Machine(processor_name(), torch.get_num_threads(), torch.__version__),
-        tuple(cost for n in settings.lengths for cost in costs(n, width, kernel=kernel, cell=cell).values()),
+        tuple(cost for n in settings.lengths for cost in costs(n, width, kernel=kernel).values()),
         over_length,
         over_width,
-        forms,
         reaches,
         joined,
         missed,
@@ -48,9 +42,9 @@ def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
 
 
 def _reach(settings: ComparisonSettings, kind: Kind, layers: int, length: int) -> Reach:
-    return reach(kind, layers, length, settings.width, kernel=settings.kernel, cell=settings.cell, seed=settings.seed)
+    return reach(kind, layers, length, settings.width, kernel=settings.kernel, seed=settings.seed)
 
 
 def _pieces(settings: ComparisonSettings) -> int:
-    measured = len(KINDS) * (len(settings.lengths) + len(settings.widths)) + count_forms(settings.lengths)
+    measured = len(KINDS) * (len(settings.lengths) + len(settings.widths))
     return ROUNDS * measured + 1 + len(KINDS) * len(settings.copy_lengths)

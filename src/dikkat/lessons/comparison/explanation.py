@@ -8,12 +8,12 @@ from typing import Any
 from dikkat.explain.explanation import Column, Explanation, Step, Table
 from dikkat.lessons.comparison.layers import (
     COUNTED,
+    FORMULAS,
     KINDS,
     ComparisonSettings,
     Cost,
     Kind,
     Reach,
-    formulas,
     layers_to_join,
     receptive_field,
 )
@@ -22,13 +22,10 @@ from dikkat.lessons.comparison.measurement import (
     CHANCE,
     HOW_MEMORY,
     HOW_TIMED,
-    MAX_MATRIX_LENGTH,
     TESTED,
     VOCABULARY,
-    WINDOW,
     Copied,
     Exponent,
-    Forms,
     Sweep,
 )
 from dikkat_runtime.errors import joined, msg, plural
@@ -55,7 +52,6 @@ class Comparison:
     """Cost of every kind at every length."""
     over_length: Sweep
     over_width: Sweep
-    forms: Forms
     reaches: tuple[Reach, ...]
     """Reach of every kind through one layer, then through the stack."""
     joined: Reach
@@ -69,15 +65,12 @@ class Comparison:
 def numbers(comparison: Comparison) -> dict[str, Any]:
     """Return every number, and how each was found; None is what could not be fitted or measured."""
     content = asdict(comparison)
-    content["formulas"] = {kind: asdict(written) for kind, written in formulas(comparison.settings.cell).items()}
+    content["formulas"] = {kind: asdict(written) for kind, written in FORMULAS.items()}
     content["how"] = {"time": HOW_TIMED, "memory": HOW_MEMORY, "chance": CHANCE}
     every = [*content["reaches"], content["joined"], content["missed"]]
     for written, reach in zip(every, [*comparison.reaches, comparison.joined, comparison.missed], strict=True):
         written.update(length=reach.length, earliest=reach.earliest, reached=reach.reached)
     return content
-
-
-_CELL_NAMES = {"gru": msg("gated recurrent unit"), "rnn": msg("Elman's cell")}
 
 
 def render_comparison(comparison: Comparison) -> Explanation:
@@ -86,16 +79,15 @@ def render_comparison(comparison: Comparison) -> Explanation:
     title = msg("Convolution, recurrence and self-attention")
     introduction = (
         msg(
-            "One layer each, of one width: a causal convolution of kernel k = {kernel}, a recurrence ({cell_names}), "
-            "and self-attention with one head."
-        ).fill(settings.kernel, _CELL_NAMES[settings.cell]),
+            "One layer each, of one width: a causal convolution of kernel k = {kernel}, a recurrence (gated recurrent "
+            "unit), and self-attention with one head."
+        ).fill(settings.kernel),
     )
     steps = (
-        _formulas(comparison),
+        _formulas(),
         _counted(comparison),
         _measured(comparison, comparison.over_length),
         _measured(comparison, comparison.over_width),
-        _forms(comparison),
         _reach(comparison),
         _copied(comparison),
     )
@@ -108,10 +100,9 @@ def render_comparison(comparison: Comparison) -> Explanation:
     return Explanation(title, introduction, None, steps, ending)
 
 
-def _formulas(comparison: Comparison) -> Step:
+def _formulas() -> Step:
     headings = ("layer", "operations", msg("with projections"), msg("sequential steps"), msg("longest path"), "O(…)")
     columns = tuple(Column(msg(heading)) for heading in headings)
-    written = formulas(comparison.settings.cell)
     rows = tuple(
         (
             msg(kind),
@@ -121,7 +112,7 @@ def _formulas(comparison: Comparison) -> Step:
             formula.path_length,
             formula.order,
         )
-        for kind, formula in written.items()
+        for kind, formula in FORMULAS.items()
     )
     return Step(msg("1. What one layer costs, on paper"), COUNTED, Table(columns, rows))
 
@@ -191,44 +182,6 @@ def _measured(comparison: Comparison, sweep: Sweep) -> Step:
     return Step(heading, tuple(text), Table(columns, tuple(rows), total), tuple(after))
 
 
-def _forms(comparison: Comparison) -> Step:
-    forms = comparison.forms
-    longest = forms.points[-1].length
-    columns = _columns("form", "ms", "MiB", msg("time exponent"), msg("memory exponent"), "error")
-    rows = []
-    for growth in forms.growth:
-        points = forms.of(growth.form)
-        last = points[-1] if points and points[-1].length == longest else None
-        errors = [point.error for point in points if point.error is not None]
-        rows.append(
-            (
-                msg(growth.form),
-                _significant(last.measured.seconds * 1e3) if last else "–",
-                _significant(last.measured.peak_bytes / 2**20) if last else "–",
-                _exponent(growth.seconds),
-                _exponent(growth.bytes),
-                _size(errors[-1]) if errors else "–",
-            )
-        )
-    text = (
-        msg(
-            "One head of width {width:,} at n = {longest:,}, standard normal inputs. Neighbours matter no more than "
-            "others there: the worst case of a window ({window} positions on either side). Exponents in n are fitted "
-            "as above."
-        ).fill(forms.width, longest, WINDOW),
-    )
-    after = (
-        msg("Error: root mean square of the difference from the whole matrix, relative to its output")
-        + (
-            msg(", at the longest n up to {max_matrix_length:,}.", MAX_MATRIX_LENGTH)
-            if longest > MAX_MATRIX_LENGTH
-            else "."
-        ),
-        msg("Fused and chunked are exact; linear attention is exact for another kernel than softmax."),
-    )
-    return Step(msg("5. Attention for long inputs"), text, Table(columns, tuple(rows)), after)
-
-
 def _reach(comparison: Comparison) -> Step:
     kernel, layers = comparison.settings.kernel, comparison.settings.layers
     columns = _columns("layer", "layers", "inputs", "predicted", "reached", "from", "|dy/dx first|", "|dy/dx last|")
@@ -266,7 +219,7 @@ def _reach(comparison: Comparison) -> Step:
         ),
     )
     text = (msg("From true gradients in float64, untrained layers: 0 is the absence of a path."),)
-    return Step(msg("6. Which inputs reach the last output"), text, Table(columns, tuple(rows)), after)
+    return Step(msg("5. Which inputs reach the last output"), text, Table(columns, tuple(rows)), after)
 
 
 def _copied(comparison: Comparison) -> Step:
@@ -287,7 +240,7 @@ def _copied(comparison: Comparison) -> Step:
     paths = msg("The recurrence must keep it for n − 1 steps; attention looks at it in one.")
     held = joined(", ", (msg("{kind} {count:,}", msg(kind), parameters[kind]) for kind in KINDS))
     return Step(
-        msg("7. A learned task: name the first of n tokens at the last"),
+        msg("6. A learned task: name the first of n tokens at the last"),
         text,
         Table(columns, tuple(rows)),
         (joined(" ", (seen, paths)), msg("Parameters: {counts}.", held)),

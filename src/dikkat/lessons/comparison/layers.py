@@ -1,6 +1,6 @@
 """The three layers, each from (B, S, D) to (B, S, D), so that they can replace each other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -9,28 +9,20 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.nn.multi_head_attention import MultiHeadAttention
-from dikkat_runtime.errors import UsageError, msg, nearest
+from dikkat_runtime.errors import msg
 
-# Settings of a comparison: sizes, kernel, stack, cell, and the budget of the learned task.
-
-
-# The three kinds of layers that join the positions of a sequence, and the cells of a recurrence.
+# The three kinds of layers that join the positions of a sequence.
 
 Kind = Literal["convolution", "recurrence", "self-attention"]
-Cell = Literal["gru", "rnn"]
 
 KINDS: Final[tuple[Kind, ...]] = ("convolution", "recurrence", "self-attention")
-MATRIX_PAIRS: Final[dict[Cell, int]] = {"gru": 3, "rnn": 1}
-"""D x D matrices of a cell for its input, and as many for its state: reset, update and candidate in a gated unit."""
-
-
-MAX_LENGTH, MAX_WIDTH, MAX_COPY, MAX_LAYERS, MAX_KERNEL_SIZE = 32_768, 4_096, 1_024, 32, 1_024
-MAX_UPDATES, MAX_SEED = 1_000_000, 2**32 - 1
+GATES: Final = 3
+"""D x D matrices of a recurrence for its input, and as many for its state: reset, update and candidate."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """Hold checked settings. Raises `UsageError` naming the setting, the limit and the value."""
+    """Hold the sizes of a comparison, and the budget of the learned task."""
 
     lengths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
     """Ascending lengths; the smallest is fixed while widths vary."""
@@ -40,48 +32,14 @@ class ComparisonSettings:
     kernel: int = 3
     layers: int = 2
     """Layers of the stack that gradients are followed through, next to one layer."""
-    cell: Cell = "gru"
     updates: int = 300
     """Updates of each training."""
     seed: int = 0
-
-    def __post_init__(self) -> None:
-        _check_sizes("lengths", self.lengths, 1, MAX_LENGTH)
-        _check_sizes("widths", self.widths, 1, MAX_WIDTH)
-        _check_sizes("copy_lengths", self.copy_lengths, 2, MAX_COPY)
-        # a kernel of 1 joins no two positions, however many layers there are
-        check_range("kernel", self.kernel, 2, MAX_KERNEL_SIZE)
-        check_range("layers", self.layers, 1, MAX_LAYERS)
-        check_range("updates", self.updates, 1, MAX_UPDATES)
-        check_range("seed", self.seed, 0, MAX_SEED)
-        if self.cell not in MATRIX_PAIRS:
-            hint = nearest(self.cell, MATRIX_PAIRS)
-            raise UsageError(
-                'there is no cell "{cell}"{hint}; choose from {matrix_pairs}', self.cell, hint, ", ".join(MATRIX_PAIRS)
-            )
 
     @property
     def width(self) -> int:
         """Return the width of everything but the sweep over widths."""
         return self.widths[0]
-
-
-def _check_sizes(name: str, sizes: Sequence[int], least: int, most: int) -> None:
-    if not sizes:
-        raise UsageError("{name} must be at least one number", name)
-    for size in sizes:
-        check_range(name, size, least, most)
-    if list(sizes) != sorted(set(sizes)):
-        raise UsageError("{name} must ascend, but are {sizes}", name, ", ".join(map(str, sizes)))
-
-
-def check_range(name: str, value: int, least: int, most: int) -> None:
-    """Raise `UsageError` unless a setting is from `least` to `most`."""
-    if not least <= value <= most:
-        raise UsageError("{name} must be from {minimum:,} to {maximum:,}, not {value:,}", name, least, most, value)
-
-
-_CELLS: dict[Cell, type[nn.GRU] | type[nn.RNN]] = {"gru": nn.GRU, "rnn": nn.RNN}
 
 
 class CausalConvolution(nn.Module):
@@ -103,11 +61,11 @@ class CausalConvolution(nn.Module):
 
 
 class Recurrence(nn.Module):
-    """Compute state t from state t-1 and input t, with a gated recurrent unit (Cho et al. 2014) or Elman's cell."""
+    """Compute state t from state t-1 and input t, with a gated recurrent unit (Cho et al. 2014)."""
 
-    def __init__(self, width: int, cell: Cell) -> None:
+    def __init__(self, width: int) -> None:
         super().__init__()
-        self.cell = _CELLS[cell](width, width, batch_first=True)
+        self.cell = nn.GRU(width, width, batch_first=True)
 
     def forward(self, x: Tensor) -> Tensor:
         """Run the recurrence over x (B, S, D); return all states (B, S, D)."""
@@ -115,7 +73,7 @@ class Recurrence(nn.Module):
         return states
 
 
-def build_layer(kind: Kind, width: int, *, kernel: int, cell: Cell, seed: int) -> nn.Module:
+def build_layer(kind: Kind, width: int, *, kernel: int, seed: int) -> nn.Module:
     """Build a layer with PyTorch's own initial weights, drawn from `seed`; attention has one head and no mask.
 
     The state of the global generator is left unchanged.
@@ -124,7 +82,7 @@ def build_layer(kind: Kind, width: int, *, kernel: int, cell: Cell, seed: int) -
         torch.manual_seed(seed)
         if kind == "convolution":
             return CausalConvolution(width, kernel)
-        return Recurrence(width, cell) if kind == "recurrence" else MultiHeadAttention(width, num_heads=1)
+        return Recurrence(width) if kind == "recurrence" else MultiHeadAttention(width, num_heads=1)
 
 
 def count_parameters(module: nn.Module) -> int:
@@ -162,14 +120,14 @@ class Reach:
         return sum(size > 0.0 for size in self.sizes)
 
 
-def reach(kind: Kind, layers: int, length: int, width: int, *, kernel: int, cell: Cell, seed: int) -> Reach:
+def reach(kind: Kind, layers: int, length: int, width: int, *, kernel: int, seed: int) -> Reach:
     """Compute derivatives through a stack of `layers` new layers without activations between, in float64.
 
     A zero is the absence of a path, not rounding. Of B equal rows (B, S, D), row b gives component b of the last
     output; of wide outputs the first `COMPONENTS` are taken.
     """
     stack = nn.Sequential(
-        *(build_layer(kind, width, kernel=kernel, cell=cell, seed=seed + layer) for layer in range(layers))
+        *(build_layer(kind, width, kernel=kernel, seed=seed + layer) for layer in range(layers))
     ).double()
     generator = torch.Generator().manual_seed(seed)
     one = torch.randn(1, length, width, generator=generator, dtype=torch.float64)
@@ -217,21 +175,21 @@ class Formulas:
     """Orders of operations, sequential steps and path length."""
 
 
-def cost(kind: Kind, length: int, width: int, *, kernel: int, cell: Cell) -> Cost:
+def cost(kind: Kind, length: int, width: int, *, kernel: int) -> Cost:
     """Return the cost of one layer of `kind`; the path of a convolution is that of a stack."""
     if kind == "convolution":
         operations = kernel * length * width**2
         return Cost(kind, length, width, operations, operations, 1, layers_to_join(length, kernel))
     if kind == "recurrence":
-        states = MATRIX_PAIRS[cell] * length * width**2
+        states = GATES * length * width**2
         return Cost(kind, length, width, states, 2 * states, length, length)
     pairs = 2 * length**2 * width
     return Cost(kind, length, width, pairs, pairs + 4 * length * width**2, 1, 1)
 
 
-def costs(length: int, width: int, *, kernel: int, cell: Cell) -> dict[Kind, Cost]:
+def costs(length: int, width: int, *, kernel: int) -> dict[Kind, Cost]:
     """Return the cost of each kind."""
-    return {kind: cost(kind, length, width, kernel=kernel, cell=cell) for kind in KINDS}
+    return {kind: cost(kind, length, width, kernel=kernel) for kind in KINDS}
 
 
 def receptive_field(layers: int, kernel: int) -> int:
@@ -247,15 +205,12 @@ def layers_to_join(length: int, kernel: int) -> int:
     return max(1, -(-(length - 1) // (kernel - 1)))
 
 
-def formulas(cell: Cell) -> Mapping[Kind, Formulas]:
-    """Return the costs as text."""
-    gates = "" if MATRIX_PAIRS[cell] == 1 else f"{MATRIX_PAIRS[cell]} "
-    return {
-        "convolution": Formulas("k n d²", "k n d²", "1", "⌈(n−1)/(k−1)⌉", "k n d², 1, n/k"),
-        "recurrence": Formulas(f"{gates}n d²", f"{2 * MATRIX_PAIRS[cell]} n d²", "n", "n", "n d², n, n"),
-        "self-attention": Formulas("2 n² d", "2 n² d + 4 n d²", "1", "1", "n² d, 1, 1"),
-    }
-
+FORMULAS: Final[Mapping[Kind, Formulas]] = {
+    "convolution": Formulas("k n d²", "k n d²", "1", "⌈(n−1)/(k−1)⌉", "k n d², 1, n/k"),
+    "recurrence": Formulas(f"{GATES} n d²", f"{2 * GATES} n d²", "n", "n", "n d², n, n"),
+    "self-attention": Formulas("2 n² d", "2 n² d + 4 n d²", "1", "1", "n² d, 1, 1"),
+}
+"""The costs as text."""
 
 COUNTED: Final = (
     msg("n positions, d width, k kernel. One operation is a multiplication and an addition of matrix products."),

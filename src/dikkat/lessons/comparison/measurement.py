@@ -8,7 +8,6 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Final, Literal
 
 import numpy as np
@@ -17,12 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.profiler import ProfilerActivity, profile
 
-from dikkat.lessons.comparison.layers import KINDS, Cell, Kind, build_layer, cost, count_parameters
-from dikkat.nn.functional import attention
+from dikkat.lessons.comparison.layers import KINDS, Kind, build_layer, cost, count_parameters
 from dikkat.nn.layers import TokenEmbedding
-from dikkat.nn.linear_time_attention import linear_attention
 from dikkat.nn.positions import SinusoidalPositions
-from dikkat.nn.sliding_window import chunked_attention, sliding_window_attention
 from dikkat_runtime.errors import msg
 
 HOW_TIMED: Final = msg("fastest of several repetitions of one forward pass without gradients, float32, batch of 1")
@@ -158,24 +154,24 @@ class Sweep:
 
 
 def sweep(
-    over: Over, sizes: Sequence[int], fixed: int, *, kernel: int, cell: Cell, seed: int, watch: Callable[[str], None]
+    over: Over, sizes: Sequence[int], fixed: int, *, kernel: int, seed: int, watch: Callable[[str], None]
 ) -> Sweep:
     """Measure each kind at each of the ascending `sizes`; `watch` receives the name of each before it starts."""
     sized = [(kind, *((size, fixed) if over == "length" else (fixed, size))) for size in sizes for kind in KINDS]
     calls = [
-        (f"{kind}, n = {length:,}, d = {width:,}", _forward(kind, length, width, kernel, cell, seed))
+        (f"{kind}, n = {length:,}, d = {width:,}", _forward(kind, length, width, kernel, seed))
         for kind, length, width in sized
     ]
     points = tuple(
-        Point(kind, length, width, cost(kind, length, width, kernel=kernel, cell=cell).with_projections, measured)
+        Point(kind, length, width, cost(kind, length, width, kernel=kernel).with_projections, measured)
         for (kind, length, width), measured in zip(sized, measure(calls, watch), strict=True)
     )
     growth = tuple(_growth(kind, list(sizes), [point for point in points if point.kind == kind]) for kind in KINDS)
     return Sweep(over, fixed, tuple(sizes), points, growth)
 
 
-def _forward(kind: Kind, length: int, width: int, kernel: int, cell: Cell, seed: int) -> Callable[[], object]:
-    layer = build_layer(kind, width, kernel=kernel, cell=cell, seed=seed).eval()
+def _forward(kind: Kind, length: int, width: int, kernel: int, seed: int) -> Callable[[], object]:
+    layer = build_layer(kind, width, kernel=kernel, seed=seed).eval()
     x = torch.randn(1, length, width, generator=torch.Generator().manual_seed(seed))
     return lambda: layer(x)
 
@@ -186,98 +182,6 @@ def _growth(kind: Kind, sizes: list[int], points: list[Point]) -> Growth:
         fit_exponent(sizes, [point.measured.seconds for point in points]),
         fit_exponent(sizes, [float(point.measured.peak_bytes) for point in points]),
         fit_exponent(sizes, [float(point.operations) for point in points]),
-    )
-
-
-# Compare forms of attention for long inputs by time, memory and error (Tay et al. 2022).
-
-WINDOW: Final = 64
-WHOLE: Final = msg("whole matrix")
-MAX_MATRIX_LENGTH: Final = 8192
-"""Longest input for the whole matrix; beyond, its copies would take gigabytes."""
-
-Attend = Callable[[Tensor, Tensor, Tensor], Tensor]
-FORMS: Final[dict[str, Attend]] = {
-    WHOLE: lambda query, key, value: attention(query, key, value)[0],
-    "fused kernel": lambda query, key, value: F.scaled_dot_product_attention(query, key, value),
-    "chunked": lambda query, key, value: chunked_attention(query, key, value),
-    msg("window of {window}", WINDOW): lambda query, key, value: sliding_window_attention(query, key, value, WINDOW),
-    "linear": lambda query, key, value: linear_attention(query, key, value),
-}
-
-
-@dataclass(frozen=True, slots=True)
-class FormPoint:
-    """Hold the measurements of one form at one length."""
-
-    form: str
-    length: int
-    measured: Measured
-    error: float | None
-    """Root mean square of the difference from the whole matrix, relative to its own; None where that is too large."""
-
-
-@dataclass(frozen=True, slots=True)
-class FormGrowth:
-    """Hold the exponents of a form in the length."""
-
-    form: str
-    seconds: Exponent | None
-    bytes: Exponent | None
-
-
-@dataclass(frozen=True, slots=True)
-class Forms:
-    """Hold all forms over all lengths, for one head of `width` and standard normal queries, keys and values."""
-
-    width: int
-    points: tuple[FormPoint, ...]
-    growth: tuple[FormGrowth, ...]
-
-    def of(self, form: str) -> list[FormPoint]:
-        """Return the points of one form, by length."""
-        return [point for point in self.points if point.form == form]
-
-
-def compare_forms(lengths: Sequence[int], width: int, *, seed: int, watch: Callable[[str], None]) -> Forms:
-    """Measure every form at each of the ascending `lengths`; `watch` receives the name of each before it starts."""
-    calls: list[tuple[str, Callable[[], Tensor]]] = []
-    configurations: list[tuple[str, int, float | None]] = []
-    for length in lengths:
-        generator = torch.Generator().manual_seed(seed)
-        query, key, value = (torch.randn(1, 1, length, width, generator=generator) for _ in range(3))
-        exact = FORMS[WHOLE](query, key, value) if length <= MAX_MATRIX_LENGTH else None
-        for form, attend in FORMS.items():
-            if form != WHOLE or exact is not None:
-                call = partial(attend, query, key, value)
-                calls.append((msg("attention, {form}, n = {length:,}", form, length), call))
-                configurations.append((form, length, _error(call(), exact)))
-    measurements = measure(calls, watch)
-    points = [
-        FormPoint(form, n, measured, error)
-        for (form, n, error), measured in zip(configurations, measurements, strict=True)
-    ]
-    growth = tuple(_growth_of_forms(form, [point for point in points if point.form == form]) for form in FORMS)
-    return Forms(width, tuple(points), growth)
-
-
-def count_forms(lengths: Sequence[int]) -> int:
-    """Return how many forms are measured in all."""
-    return sum(len(FORMS) - (length > MAX_MATRIX_LENGTH) for length in lengths)
-
-
-def _error(output: Tensor, exact: Tensor | None) -> float | None:
-    if exact is None:
-        return None
-    return float((output - exact).square().mean().sqrt() / exact.square().mean().sqrt())
-
-
-def _growth_of_forms(form: str, points: list[FormPoint]) -> FormGrowth:
-    lengths = [point.length for point in points]
-    return FormGrowth(
-        form,
-        fit_exponent(lengths, [point.measured.seconds for point in points]),
-        fit_exponent(lengths, [float(point.measured.peak_bytes) for point in points]),
     )
 
 
@@ -325,12 +229,12 @@ class FirstTokenModel(nn.Module):
         return logits
 
 
-def copy_first(kind: Kind, length: int, width: int, *, kernel: int, cell: Cell, updates: int, seed: int) -> Copied:
+def copy_first(kind: Kind, length: int, width: int, *, kernel: int, updates: int, seed: int) -> Copied:
     """Train one layer on random sequences of `length` tokens, then test it on fresh ones.
 
     Every kind sees the same sequences, batches and learning rate (Adam).
     """
-    layer = build_layer(kind, width, kernel=kernel, cell=cell, seed=seed)
+    layer = build_layer(kind, width, kernel=kernel, seed=seed)
     model = FirstTokenModel(layer, width, seed)
     draw = torch.Generator().manual_seed(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=_LEARNING_RATE)
@@ -353,7 +257,6 @@ def copy_over(
     width: int,
     *,
     kernel: int,
-    cell: Cell,
     updates: int,
     seed: int,
     watch: Callable[[str], None],
@@ -363,5 +266,5 @@ def copy_over(
     for length in lengths:
         for kind in KINDS:
             watch(msg("training {kind} to copy the first of {length:,} tokens", kind, length))
-            results.append(copy_first(kind, length, width, kernel=kernel, cell=cell, updates=updates, seed=seed))
+            results.append(copy_first(kind, length, width, kernel=kernel, updates=updates, seed=seed))
     return tuple(results)

@@ -1,6 +1,6 @@
 """Show how the attention of a run came about: its maps after more and more updates, beside the loss."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,7 +52,14 @@ class OverTraining:
                 heads += [HeadName(one.stack, one.layer, one.kind, head) for head in range(len(layer))]
         return {head: collector.of(head) for head in dict.fromkeys(heads)}
 
-    def page(self, refresh: int | None = None) -> str:
+    def at(self, settings: Mapping[str, Any]) -> SentenceMaps:
+        """Return the maps of the sentence and the update that a step of a lesson sets, by default the last update."""
+        updates, last = self.history.updates, len(self.history.pairs) - 1
+        update = settings.get("update", updates[-1])
+        look = min(range(len(updates)), key=lambda number: abs(updates[number] - update))
+        return self.sentence(min(settings.get("sentence", 0), last), look)
+
+    def page(self, refresh: int | None = None, lesson: Mapping[str, Any] | None = None) -> str:
         """Return the page with a slider over the updates, a whole HTML file that reloads itself after `refresh` s."""
         updates = self.history.updates
         sentences = [
@@ -66,11 +73,11 @@ class OverTraining:
         )
         training = {"updates": updates, "losses": self.losses, "entropy": entropy, "roles": roles}
         name = self.run.path.resolve().name
-        return assemble(Page(name, "", "", sentences, training), language(), refresh)
+        return assemble(Page(name, "", "", sentences, training, lesson), language(), refresh)
 
-    def write_page(self, out: Path) -> None:
-        """Write the page. Raises `DiskError` or `CannotCreateError`."""
-        write_atomically(out, self.page().encode("utf-8", "replace"))
+    def write_page(self, out: Path, lesson: Mapping[str, Any] | None = None) -> None:
+        """Write the page, with a lesson where there is one. Raises `DiskError` or `CannotCreateError`."""
+        write_atomically(out, self.page(lesson=lesson).encode("utf-8", "replace"))
 
     def _over_looks(self, value: Callable[[HeadStats], Any]) -> dict[MapKind, list[list[list[Any]]]]:
         """A value of each look, by kind of map, layer and head."""

@@ -1,7 +1,7 @@
 """Collect everything that the page of a translator shows about a few sentences, and write the page."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from dikkat.explain.head_analysis.importance import (
     without_heads,
 )
 from dikkat.explain.notebook import PAGE_KINDS, Shown, explorer_of, page_sentence, shown_page
-from dikkat.explain.report.html import card, foreign, heading, page, preformatted
+from dikkat.explain.report.html import card, foreign, heading, page, paragraph, preformatted
 from dikkat.explain.report.run_page import training_curves, translator_curves
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
@@ -45,6 +45,8 @@ from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 
 BEAM = BeamOptions()
+MAX_SENTENCES = 5
+"""Sentences of one text in the cell of a notebook."""
 SAMPLES = 3
 """Held-out sentences on the page of a run."""
 MAX_TOKENS = 2000
@@ -102,16 +104,26 @@ def collect_page(
 def show(run: str | Path, text: str | None = None, target: str | None = None) -> Shown:
     """Return the page of the model of `run` that reads `text`, for the cell of a notebook; or of the run itself.
 
-    A translator writes `target`, by default its best output. The page of a run has its curves, its card, and of a
+    A translator writes `target`, by default its best output of each sentence, of which the page has the first
+    `MAX_SENTENCES`. The page of a run has its curves, its card, and of a
     translator some held-out sentences. Raises the errors of `collect_page` and of loading a run.
     """
     model, path = load(run), Path(run)
     if text is None:
         return _show_run(model, RunDirectory.open(path))
-    maps = model.attend(text, target)
-    if isinstance(model, Translator):
-        return shown_page(collect_page(model, [text], targets=[target], heads_off=False), maps)
-    return explorer_of([maps], path.resolve().name)
+    if not isinstance(model, Translator):
+        return explorer_of([model.attend(text, target)], path.resolve().name)
+    sentences = [sentence for sentence, _ in model.sentences(text)] if target is None else [text]
+    shown = sentences[:MAX_SENTENCES] or [text]
+    whole = shown_page(
+        collect_page(model, shown, targets=[target] * len(shown), heads_off=False), model.attend(shown[0], target)
+    )
+    if len(shown) == len(sentences):
+        return whole
+    cut = translated(
+        "Sentences 1 to {shown} of {count}; call it with the others for theirs.", len(shown), len(sentences)
+    )
+    return replace(whole, description=paragraph(cut) + whole.description)
 
 
 def _show_run(model: object, run: RunDirectory) -> Shown:

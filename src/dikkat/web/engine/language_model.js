@@ -22,6 +22,33 @@ class LanguageModel {
     return logits;
   }
 
+  // The logit lens (nostalgebraist 2020): logits of the token after `ids` if each layer were the last, the lowest first.
+  lens(ids, changes = {}) {
+    const streams = [];
+    this.next(ids, this.decoder.newCache(), { ...changes, streams });
+    const { finalNorm } = this.decoder;
+    return streams.map((state) => this.products.linear(this.output, finalNorm ? finalNorm.run(state) : state, 1));
+  }
+
+  // For each layer and head the shares of its attention on the token before, on earlier positions of the same token and on
+  // the tokens after those, while `ids` are read; the scores of dikkat.explain.head_analysis.circuits.
+  patterns(ids) {
+    const maps = {};
+    this.next(ids, this.decoder.newCache(), { maps });
+    return maps["decoder-self"].map(({ shape: [heads, length], values }) => Array.from({ length: heads }, (_, head) => {
+      const sums = [0, 0, 0];
+      for (let query = 0; query < length; query++) {
+        for (let key = 0; key <= query; key++) {
+          const weight = values[(head * length + query) * length + key];
+          if (key === query - 1) sums[0] += weight;
+          if (key < query && ids[key] === ids[query]) sums[1] += weight;
+          if (key > 0 && ids[key - 1] === ids[query]) sums[2] += weight;
+        }
+      }
+      return sums.map((sum) => sum / length);
+    }));
+  }
+
   // Writes on, a token a step, until the end mark or `most` tokens; yields {id, logits} and returns all ids that it wrote.
   // `random` gives numbers of [0, 1).
   *write(prompt, { most = 60, temperature = 0.8, topK = 0, topP = 1, random = Math.random, ...changes } = {}) {

@@ -55,6 +55,23 @@ TASKS.foresee = async (service, { text, ...question }) => {
   };
 };
 
+const REPEATED = 25; // random tokens that are read twice: what an induction head is for, and nothing else helps with
+const SPECIALS = 4;
+
+// What the model would write after each layer, and what its heads do with tokens that come again.
+TASKS.parts = async ({ model }, { ids, ...question }) => {
+  const lens = model.lens(ids, changesOf(question)).map((logits) => distribution(logits));
+  const [, answer] = lens.at(-1)[0];
+  const label = (id) => labelsOf(model.tokenizer, [id])[0];
+  const layers = lens.map((choices) => ({ token: label(choices[0][1]), share: choices[0][0], ofAnswer: choices.find(([, id]) => id === answer)?.[0] ?? 0 }));
+  let state = 1;
+  const random = () => (state = (state * 48271) % 2147483647) / 2147483647; // Park and Miller 1988
+  const { outputs } = model.output;
+  const half = Array.from({ length: Math.max(1, Math.min(REPEATED, Math.floor(model.header.languageModel.context / 2))) }, () => Math.min(SPECIALS, outputs - 1) + Math.floor(random() * Math.max(1, outputs - SPECIALS)));
+  const isCausal = model.header.languageModel.objective !== "prefix";
+  return { answer: label(answer), layers, heads: isCausal ? model.patterns([...half, ...half]) : [] };
+};
+
 // {kept, choices}: how many tokens may follow under these options, and the likeliest as [label, probability].
 TASKS.choices = async ({ logits, model }, options) => {
   const all = distribution(logits, options);

@@ -141,14 +141,18 @@ class Stack {
   //
   // `pass` holds caches, causal (whether a token sees only what stands before it), memory (what the source left), mask (1
   // for each token of the source that may be seen), off (kind -> layer -> Set of heads), beta (a factor of every score),
-  // positions (false leaves them out), cell ({kind, layer, head, query}, which gets its steps), and maps, which are filled.
+  // positions (false leaves them out), cell ({kind, layer, head, query}, which gets its steps), and maps and streams
+  // (the last row of what leaves each block), which are filled.
   run(ids, pass) {
     const width = this.settings.model_dim;
     const count = ids.length / pass.caches.length;
     let x = new Float32Array(ids.length * width);
     ids.forEach((id, row) => this.embed(x.subarray(row * width, (row + 1) * width), id, pass.caches[Math.floor(row / count)].length + (row % count), pass.positions));
     if (this.embeddingNorm) x = this.embeddingNorm.run(x);
-    this.blocks.forEach((block, layer) => { x = block.run(x, ids.length, layer, pass); });
+    this.blocks.forEach((block, layer) => {
+      x = block.run(x, ids.length, layer, pass);
+      pass.streams?.push(x.slice(x.length - width));
+    });
     for (const cache of pass.caches) cache.length += count;
     return this.finalNorm ? this.finalNorm.run(x) : x;
   }

@@ -10,7 +10,7 @@ const TOO_LONG_CUT = msg("This text is far longer than the {longest} tokens that
 const READINGS = {
   translator: { label: msg("Type a sentence"), empty: msg("Type a sentence: its translation and every attention map appear as you type."), task: "translate", tabs: ["maps", "six", "decoding", "heads", "importance", "positions"], kinds: ["encoder-self", "decoder-self", "cross"] },
   classifier: { label: msg("Type a text"), empty: msg("Type a text: its class and the words that decide appear as you type."), task: "classify", tabs: ["classes", "maps", "six", "positions"], kinds: ["encoder-self"] },
-  lm: { label: msg("Begin a text"), empty: msg("Begin a text: what may follow appears as you type."), task: "foresee", tabs: ["next", "maps", "six", "positions"], kinds: ["decoder-self"] },
+  lm: { label: msg("Begin a text"), empty: msg("Begin a text: what may follow appears as you type."), task: "foresee", tabs: ["next", "maps", "parts", "six", "positions"], kinds: ["decoder-self"] },
 };
 
 const live = { text: "", at: 0, beamSize: 1, off: [], beta: 1, positions: true, hidden: [], status: "loading", engine: null, answer: null, failure: "", timer: 0 };

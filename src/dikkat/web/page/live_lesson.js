@@ -1,28 +1,8 @@
-// A lesson: steps of a text, each with the state of the page that it begins in; what the reader changes then is free.
+// The state of a step of a lesson in a page that computes: text and model first, then what is looked at.
 
-const lesson = { step: 0 };
-
-function drawLesson() {
-  const box = document.getElementById("lesson");
-  box.hidden = !DATA.lesson;
-  if (!DATA.lesson) return;
-  const { title, steps } = DATA.lesson;
-  const focused = box.contains(document.activeElement) ? document.activeElement.id : "";
-  const count = steps.length;
-  const go = (id, label, step) => button(label, { id, class: "quiet", disabled: step < 0 || step >= count || !live.engine, onclick: () => goToLessonStep(step) });
-  box.setAttribute("aria-label", title[state.language]);
-  box.replaceChildren(
-    heading(title[state.language]),
-    element("p", { id: "lesson-text", "aria-live": "polite" }, steps[lesson.step].text[state.language]),
-    element("div", { class: "stepper" }, go("lesson-back", say("‹ Back"), lesson.step - 1), go("lesson-again", say("Start this step again"), lesson.step),
-      go("lesson-next", say("Next ›"), lesson.step + 1), element("output", { class: "step-title" }, say("Step {step} of {count}", { step: lesson.step + 1, count }))));
-  if (focused) document.getElementById(focused)?.focus();
-}
-
-// Puts the page into the state of a step: text and model first, then what is looked at.
-async function goToLessonStep(step) {
-  lesson.step = step;
-  const { text, beam = 1, beta = 1, positions = true, off = [], hide = [], look: word = null, at: key = null, ...view } = DATA.lesson.steps[step].set;
+lesson.isReady = () => Boolean(live.engine);
+lesson.goTo = async (settings, step) => {
+  const { text, beam = 1, beta = 1, positions = true, off = [], hide = [], look: word = null, at: key = null, ...view } = settings;
   Object.assign(live, { at: 0, beamSize: beam, beta, positions, off, hidden: [] });
   document.getElementById("text").value = text;
   if (hide.length) live.hidden = numbersOf(text, hide);
@@ -33,7 +13,7 @@ async function goToLessonStep(step) {
   if (key) cell.key = Math.max(0, tokenOfWord(sidesOf(currentSentence(), "encoder-self")[0], key));
   change({ ...rest, layer, rollout: false, heads: new Set(heads ?? []) });
   if (word) lookAtWord(word);
-}
+};
 
 // The numbers of words in a text, without the signs around them.
 function numbersOf(text, words) {

@@ -58,6 +58,26 @@ function nextTab() {
     writingPane(sentence)) };
 }
 
+const PATTERN_NAMES = [msg("previous token"), msg("same token"), msg("induction")];
+
+// The logit lens, and the scores of the heads on random tokens that are read twice.
+function partsTab() {
+  const { ids } = currentSentence();
+  return whenComputed("parts", "parts", { ...changesAsked(), ids }, msg("Computing…"), () => {
+    const { answer, layers, heads } = currentSentence().parts;
+    const head = (...names) => element("thead", {}, element("tr", {}, ...names.map((name) => element("th", { scope: "col" }, name))));
+    const row = (name, ...cells) => element("tr", {}, element("th", { scope: "row" }, name), ...cells.map((cell) => element("td", {}, cell)));
+    const table = (id, names, rows) => element("div", { class: "scroll" }, element("table", { id, class: "cell-table" }, head(...names), element("tbody", {}, ...rows)));
+    const lens = layers.map(({ token, share, ofAnswer }, layer) => row(say("Layer {number}", { number: layer + 1 }), isolated(token), number(share), number(ofAnswer)));
+    const scores = heads.flatMap((own, layer) => own.map((values, at) => row(say("Layer {layer}, head {head}", { layer: layer + 1, head: at + 1 }), ...values.map((value) => number(value)))));
+    return { node: element("div", { class: "steps" },
+      element("div", { class: "pane" }, heading(say("The logit lens")), element("p", { class: "muted note" }, say("What the model would write if this layer were its last.")),
+        table("lens", ["", say("would write"), say("probability"), say("of “{token}”", { token: named(answer) })], lens)),
+      ...(scores.length ? [element("div", { class: "pane" }, heading(say("What each head looks at")), element("p", { class: "muted note" }, say("The share of its attention while random tokens are read twice: on the token before, on the same token earlier, and on the token after that (induction).")),
+        table("patterns", ["", ...PATTERN_NAMES.map((name) => say(name))], scores))] : [])) };
+  });
+}
+
 function sliderOf([name, label, range, shown], update) {
   const output = element("output", {}, shown(sampling[name]));
   const input = element("input", { type: "range", ...range, value: sampling[name], id: name, "aria-label": say(label), oninput: () => {
@@ -72,7 +92,7 @@ function writingPane(sentence) {
   const text = element("bdi", { id: "written-text", class: "line", "aria-live": "polite" });
   let written = ""; // as the model wrote it, with what cannot be seen
   const append = button(say("Append to the text"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + written) });
-  const write = button(say("Write on"), { class: "action", id: "write", onclick: () => {
+  const write = button(say("Continue"), { class: "action", id: "write", onclick: () => {
     write.disabled = append.disabled = true;
     written = text.textContent = "";
     const show = (part) => { text.textContent = visible((written = part.text)); };

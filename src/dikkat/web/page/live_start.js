@@ -12,9 +12,10 @@ function startLive() {
   PANELS.positions = positionsTab;
   PANELS.classes = classesTab;
   PANELS.next = nextTab;
+  PANELS.parts = partsTab;
   KEY_ACTIONS.n = () => nextExample(1);
   KEY_ACTIONS.p = () => nextExample(-1);
-  Object.assign(TAB_NAMES, { classes: msg("Classes"), next: msg("What follows"), six: msg("Six steps"), positions: msg("Positions") });
+  Object.assign(TAB_NAMES, { classes: msg("Classes"), next: msg("What follows"), parts: msg("Layer by layer"), six: msg("Six steps"), positions: msg("Positions") });
   KEYS.splice(KEYS.findIndex(([keys]) => keys.startsWith("n")), 1, ["/", msg("To the text")], ["n  p", msg("Next, previous example")], ["s", msg("Six steps of the chosen cell")]);
   const field = document.getElementById("text");
   KEY_ACTIONS["/"] = () => field.focus();

@@ -9,14 +9,13 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from dikkat.kernels import batch_invariant
 from dikkat.lessons.comparison.layers import (
+    FORMULAS,
     KINDS,
-    Cell,
     Kind,
     Recurrence,
     build_layer,
     cost,
     costs,
-    formulas,
     layers_to_join,
     receptive_field,
 )
@@ -42,32 +41,29 @@ def multiply_adds(module: nn.Module, x: Tensor) -> int:
 @pytest.mark.seed("C2", "F26")
 @pytest.mark.usefixtures("without_kernels")  # the counter sees PyTorch's products only
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("cell", ["gru", "rnn"])
 @pytest.mark.parametrize(("length", "width", "kernel"), SIZES)
-def test_operations_with_projections_are_those_of_the_layer(
-    kind: Kind, cell: Cell, length: int, width: int, kernel: int
-) -> None:
-    layer = build_layer(kind, width, kernel=kernel, cell=cell, seed=0)
+def test_operations_with_projections_are_those_of_the_layer(kind: Kind, length: int, width: int, kernel: int) -> None:
+    layer = build_layer(kind, width, kernel=kernel, seed=0)
     counted = multiply_adds(layer, torch.randn(1, length, width))
-    assert counted == cost(kind, length, width, kernel=kernel, cell=cell).with_projections
+    assert counted == cost(kind, length, width, kernel=kernel).with_projections
 
 
 @pytest.mark.seed("F26")
 @pytest.mark.parametrize(("length", "width", "kernel"), SIZES)
 def test_what_is_left_without_the_projections(length: int, width: int, kernel: int) -> None:
     """Attention without them is scores and weighted values; a recurrence without them is what depends on the state."""
-    result = costs(length, width, kernel=kernel, cell="gru")
+    result = costs(length, width, kernel=kernel)
     x = torch.randn(1, 1, length, width)
     with FlopCounterMode(display=False) as counter:
         attention(x, x, x)
     assert counter.get_total_flops() == 2 * result["self-attention"].without_projections
-    layer = build_layer("self-attention", width, kernel=kernel, cell="gru", seed=0)
+    layer = build_layer("self-attention", width, kernel=kernel, seed=0)
     assert isinstance(layer, MultiHeadAttention)
     projections = multiply_adds(layer.in_projection, x) + multiply_adds(layer.out_projection, x)
     both = result["self-attention"]
     assert both.with_projections - both.without_projections == projections == 4 * length * width**2
 
-    recurrence = build_layer("recurrence", width, kernel=kernel, cell="gru", seed=0)
+    recurrence = build_layer("recurrence", width, kernel=kernel, seed=0)
     assert isinstance(recurrence, Recurrence)
     with FlopCounterMode(display=False) as counter:
         nn.functional.linear(x, recurrence.cell.get_parameter("weight_ih_l0"))
@@ -80,7 +76,7 @@ def test_what_is_left_without_the_projections(length: int, width: int, kernel: i
 def test_projections_dominate_while_n_is_below_twice_d() -> None:
     for width in (8, 64):
         for length in (2 * width - 1, 2 * width, 2 * width + 1):
-            result = cost("self-attention", length, width, kernel=3, cell="gru")
+            result = cost("self-attention", length, width, kernel=3)
             projections = result.with_projections - result.without_projections
             assert (projections > result.without_projections) == (length < 2 * width)
 
@@ -107,25 +103,24 @@ def test_path_lengths_are_those_of_the_shortest_walk(kernel: int) -> None:
 def test_the_published_row() -> None:
     """k = 3 and two layers join the first and the fifth of five inputs; the three orders are those of the paper."""
     assert receptive_field(2, 3) == 5
-    result = costs(5, 4, kernel=3, cell="rnn")
+    result = costs(5, 4, kernel=3)
     assert {kind: (item.sequential_steps, item.path_length) for kind, item in result.items()} == {
         "convolution": (1, 2),
         "recurrence": (5, 5),
         "self-attention": (1, 1),
     }
-    assert {kind: item.order for kind, item in formulas("rnn").items()} == {
+    assert {kind: item.order for kind, item in FORMULAS.items()} == {
         "convolution": "k n d², 1, n/k",
         "recurrence": "n d², n, n",
         "self-attention": "n² d, 1, 1",
     }
 
 
-@pytest.mark.parametrize("cell", ["gru", "rnn"])
-def test_the_written_formulas_are_the_computed_ones(cell: Cell) -> None:
+def test_the_written_formulas_are_the_computed_ones() -> None:
     """Read as Python, with the powers and products written out."""
     n, d, k = 96, 40, 5
-    for kind, result in costs(n, d, kernel=k, cell=cell).items():
-        written = formulas(cell)[kind]
+    for kind, result in costs(n, d, kernel=k).items():
+        written = FORMULAS[kind]
         for text, number in (
             (written.without_projections, result.without_projections),
             (written.with_projections, result.with_projections),

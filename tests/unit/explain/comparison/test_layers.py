@@ -14,7 +14,7 @@ from dikkat.nn.multi_head_attention import MultiHeadAttention
 def test_shapes_are_kept_and_the_seed_decides_alone(kind: Kind) -> None:
     x = torch.randn(2, 7, 6)
     state = torch.random.get_rng_state()
-    one, same, other = (build_layer(kind, 6, kernel=4, cell="gru", seed=seed)(x) for seed in (1, 1, 2))
+    one, same, other = (build_layer(kind, 6, kernel=4, seed=seed)(x) for seed in (1, 1, 2))
     assert torch.equal(torch.random.get_rng_state(), state)
     assert one.shape == x.shape
     assert torch.equal(one, same)
@@ -22,7 +22,7 @@ def test_shapes_are_kept_and_the_seed_decides_alone(kind: Kind) -> None:
 
 
 def test_the_convolution_is_a_sum_over_the_kernel() -> None:
-    layer = build_layer("convolution", 5, kernel=3, cell="gru", seed=0)
+    layer = build_layer("convolution", 5, kernel=3, seed=0)
     assert isinstance(layer, CausalConvolution)
     x = torch.randn(2, 6, 5)
     weight, bias = layer.convolution.weight, layer.convolution.bias
@@ -34,14 +34,15 @@ def test_the_convolution_is_a_sum_over_the_kernel() -> None:
 
 
 def test_cells_and_attention_are_the_named_modules() -> None:
-    cells = [build_layer("recurrence", 4, kernel=3, cell=cell, seed=0) for cell in ("gru", "rnn")]
-    assert [type(layer.cell) for layer in cells if isinstance(layer, Recurrence)] == [nn.GRU, nn.RNN]
-    layer = build_layer("self-attention", 4, kernel=3, cell="gru", seed=0)
+    recurrence = build_layer("recurrence", 4, kernel=3, seed=0)
+    assert isinstance(recurrence, Recurrence)
+    assert type(recurrence.cell) is nn.GRU
+    layer = build_layer("self-attention", 4, kernel=3, seed=0)
     assert isinstance(layer, MultiHeadAttention)
     assert layer.num_heads == 1
 
 
 def test_parameters_by_hand() -> None:
     """k d^2 + d; three pairs of d x d matrices with two biases each; four d x d matrices with biases."""
-    counts = [count_parameters(build_layer(kind, 8, kernel=3, cell="gru", seed=0)) for kind in KINDS]
+    counts = [count_parameters(build_layer(kind, 8, kernel=3, seed=0)) for kind in KINDS]
     assert counts == [3 * 64 + 8, 6 * 64 + 6 * 8, 4 * 64 + 4 * 8]
