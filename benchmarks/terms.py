@@ -142,8 +142,16 @@ def main() -> None:
     _placeholders(translator, sources)
 
 
-def _words(text: str) -> list[str]:
-    return re.findall(r"[^\W_]+", text)
+ELIDED = {"l": "le", "la": "le", "d": "de", "cet": "ce", "vieil": "vieux", "bel": "beau", "nouvel": "nouveau"}
+
+
+def _words(text: str, language: str = "") -> list[str]:
+    """The words of a text; in French in one form before vowels and consonants, since a term may have another letter."""
+    words = re.findall(r"[^\W_]+", text)
+    if language != "fr":
+        return words
+    plain = [part for word in words for part in (["de", "le"] if word.lower() == "du" else [word])]
+    return [ELIDED.get(word.lower(), word.lower()) for word in plain]
 
 
 def _without(words: Sequence[str], demands: Sequence[Demanded]) -> list[str]:
@@ -192,7 +200,8 @@ def _against_references(
     translator: Translator, glossary: Glossary, sources: Sequence[str], references: Sequence[str]
 ) -> None:
     """Print chrF of the words that translate no term against those of the references, without and with the glossary."""
-    usual = USUAL[translator.target_language]
+    language = translator.target_language
+    usual = USUAL[language]
     demands = [glossary.demands(source) for source in sources]
     own = [number for number, wanted in enumerate(demands) if wanted]
     chosen = [sources[number] for number in own]
@@ -200,11 +209,11 @@ def _against_references(
     scores = [0.0, 0.0]
     for at, number in enumerate(own):
         stems = [Demanded((usual[demand.source.lower()],), demand.count) for demand in demands[number]]
-        wanted = " ".join(_without(_words(references[number]), stems))
+        wanted = " ".join(_without(_words(references[number], language), stems))
         missing = unmet(kept[at].text, demands[number], suffixes=translator.constraints.takes_suffixes)
         left_out = [stem if demand in missing else demand for stem, demand in zip(stems, demands[number], strict=True)]
         for row, text, own_demands in ((0, plain[at].text, stems), (1, kept[at].text, left_out)):
-            scores[row] += chrf(" ".join(_without(_words(text), own_demands)), wanted) / len(own)
+            scores[row] += chrf(" ".join(_without(_words(text, language), own_demands)), wanted) / len(own)
     print(f"chrF of these words against the references: {scores[0]:.2f} without, {scores[1]:.2f} with the glossary")
 
 

@@ -36,12 +36,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import HERE, ROOT, fail, make_environment, note, parser
 
-from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.document_files import run_align, run_options
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.formats import FORMATS, find_format
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DikkatError
+from dikkat_runtime.tasks.aligner import word_spans
 from dikkat_runtime.tasks.translator import Translator
 
 PYPI = """

@@ -165,6 +165,7 @@ class Calls:
 
     def engine(self) -> None:
         """Encoder and decoder with all their ways of decoding, over a model of random sizes."""
+        from dikkat_runtime.engine.ensemble import EnsembleEngine
         from dikkat_runtime.engine.options import BeamOptions, SamplingOptions
 
         engine, vocabulary = self._engine()
@@ -180,6 +181,8 @@ class Calls:
         engine.search(memory, BeamOptions(beam_size=beam_size, n_best=n_best, **cap))
         engine.search(memory, BeamOptions(beam_size=beam_size, n_best=n_best, no_repeat_ngram=2, **cap))
         engine.search(memory, SamplingOptions(seed=1, repetition_penalty=1.2, **cap))
+        together = EnsembleEngine([engine] * self._random.randint(1, 3))
+        together.search(together.encode(sources), BeamOptions(beam_size=beam_size, n_best=n_best, **cap))
 
     def steps(self) -> None:
         from dikkat_runtime.engine.native import StepDecoder
@@ -187,7 +190,7 @@ class Calls:
         engine, vocabulary = self._engine()
         memory = engine.encode([self.indices(vocabulary, self.size(1, 33)).tolist() for _ in range(3)])
         rows = self._random.randint(1, 4)
-        steps = StepDecoder(engine._decoder, memory, rows, 1 + self.either(), engine.positions)
+        steps = StepDecoder(engine._decoder, memory, rows, 1 + self.either())
         owners = [0, 1, 2]
         for _ in range(self._random.choice([1, 3, 35])):
             tokens = self.indices(vocabulary, len(owners) * rows)

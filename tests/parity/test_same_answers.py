@@ -93,7 +93,9 @@ AS_WRITTEN = [
     "it rains, and nobody plays, and nobody runs; two men, a dog: "
     "sleeping where the small cat, the big cat, the other cat is.",
     "Where is the cat slepeing?", "Wherre are my kyes?", "WHERE IS THE CTA SLEPING", "The cat is where Slepeing is.",
-    "Where is my slee\u0301ping cat?",
+    "Where is my slee\u0301ping cat?", "The dog is “small”.", "The dog (a \"small\" dog) [sleeps].", "the ‘cat’ runs",
+    "\"The dog\" sleeps", "He said: “The dog sleeps.”", "(The dog sleeps.)", "The dog (sleeps", "THE «DOG» IS 'SMALL'.",
+    "- (the) dog 🎉 (sleeps)", "the (big) “dog” [is (my) cat]→(🎉)", "(a) the dog's (cat's) cat(s)",
     "", "   ", "!!!", "😀", " 😀 🇫🇷\xa0", "12345", "... ---", ">>tur<< MY CAT RUNS. My cat sleeps.",
 ]  # fmt: skip
 """Lines as people write them."""

@@ -22,11 +22,13 @@ from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.cli.main import run as dikkat_command
+from dikkat_runtime.engine import ensemble
+from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import Engine, SearchRequest
 from dikkat_runtime.engine.ensemble import EnsembleEngine
 from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision
 from dikkat_runtime.errors import MissingInputError
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.tasks.batches import search_all
@@ -41,8 +43,8 @@ def three_models() -> list[EncoderDecoder]:
     return models
 
 
-def of_native(models: list[EncoderDecoder]) -> EnsembleEngine:
-    return EnsembleEngine([native(model) for model in models])
+def of_native(models: list[EncoderDecoder], precision: Precision = "float32", threads: int = 1) -> EnsembleEngine:
+    return EnsembleEngine([native(model, precision, threads) for model in models])
 
 
 def log_probabilities(models: list[EncoderDecoder], source: list[int], target: list[int]) -> np.ndarray[Any, Any]:
@@ -88,6 +90,43 @@ def test_all_engines_and_companies_write_the_same(way: str) -> None:
     for number, source in enumerate(SOURCES):
         (alone,) = search_all(engine, [source], options, numbers=[number])
         assert_alike([alone], [together[number]], tolerance=1e-5)
+
+
+MANY = [[4 + (7 * row + 3 * column) % 19 for column in range(1 + row % 9)] for row in range(40)]
+IN_C: dict[str, tuple[DecodingOptions, list[Constraint | None] | None]] = {
+    "greedy": (DecodingOptions(), None),
+    "beam": (BeamOptions(beam_size=3, n_best=3), None),
+    "after a single step": (BeamOptions(beam_size=3), [None] * len(MANY)),
+}
+
+
+@pytest.mark.parametrize("way", IN_C)
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_search_in_c_finds_what_single_steps_find(
+    precision: Precision, way: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    models, (options, constraints) = three_models(), IN_C[way]
+    in_c = [of_native(models, precision, threads) for threads in (1, 2)]
+    results = [engine.search(engine.encode(MANY), options, SearchRequest(constraints=constraints)) for engine in in_c]
+    assert results[0] == results[1]
+    monkeypatch.setattr(ensemble, "NativeEngine", ())
+    monkeypatch.setattr(ensemble, "StepDecoder", ())
+    by_steps = in_c[0].search(in_c[0].encode(MANY), options, SearchRequest(constraints=constraints))
+    assert_alike(results[0], by_steps, tolerance=1e-5)
+
+
+def test_no_step_of_a_search_is_taken_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ensemble.EnsembleSteps, "step", None)
+    engine = of_native(three_models())
+    assert all(engine.search(engine.encode(MANY), BeamOptions()))
+
+
+def test_members_end_before_the_shortest_table_of_positions() -> None:
+    settings: list[dict[str, Any]] = [{"positions": "learned", "max_positions": positions} for positions in (12, 10)]
+    members = [native(small_model(**one), **one) for one in settings]
+    engine, options = EnsembleEngine(members), DecodingOptions(max_length_factor=0.0, max_length_offset=30)
+    found = engine.search(engine.encode(SOURCES[:1]), options)
+    assert len(found[0][0].tokens) <= 10
 
 
 def test_copies_of_one_model_write_what_it_writes() -> None:

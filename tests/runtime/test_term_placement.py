@@ -91,6 +91,20 @@ def test_the_form_with_the_highest_probability_is_written() -> None:
         assert text == f"Le {best} est ici."
 
 
+@pytest.mark.parametrize(
+    ("language", "target", "links", "expected"),
+    [
+        # an article looks at its noun, in German more than the noun does
+        ("de", "Ein Mann voit.", {"Ein": {"man": 0.5}, "Mann": {"man": 0.3}}, "Ein Herr voit."),
+        ("de", "Ein Mann voit.", {"Ein": {"man": 0.5}, "Mann": {"man": 0.05}}, None),
+        ("fi", "Ein Mann voit.", {"Ein": {"man": 0.5}, "Mann": {"man": 0.1}}, "Herr Mann voit."),
+    ],
+)
+def test_an_article_stays_before_the_term(language: str, target: str, links: Links, expected: str | None) -> None:
+    source = "The man sees the dog."
+    assert placed(source, target, links, demand(source, "man", "Herr"), language=language) == expected
+
+
 def test_two_words_of_one_term_give_way_together_and_the_article_stays() -> None:
     source, target = SOURCE, "L'homme voit le vieil homme et le chien à New York aujourd'hui."
     links = {"New": {"New": 0.5, "York": 0.4}, "York": {"New": 0.2, "York": 0.8}, "à": {"in": 0.9}}

@@ -1,14 +1,17 @@
 """`dikkat train translator`: from parallel text to a run directory."""
 
 import time
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from dikkat.cli.training import Ending, TrainOptions, run_job
+from dikkat.cli.training import Ending, Settings, TrainOptions, run_job
 from dikkat.data.languages import language_code
+from dikkat.training.distributed.environment import own_rank
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.errors import msg
+from dikkat_runtime.cli.streams import print_remark
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.hints import piped
 
 EXAMPLE = """Which text? A table of sentence pairs (.tsv, .csv, .jsonl, .tmx, .po …) or two aligned files.
@@ -19,6 +22,15 @@ For example, pairs.tsv:
   It is raining.\tIl pleut.
 
   dikkat train translator pairs.tsv --out runs/mine --minutes 10"""
+
+
+_Keep = Annotated[
+    list[Path] | None,
+    Option(help="With --from: general text to go on translating as well, as lines of the source, or .tsv or .tmx."),
+]
+_Adapter = Annotated[
+    bool, Option("--adapter", help="With --from: keep only what is added to it, by low-rank updates of up to 3 MB.")
+]
 
 
 def translator(
@@ -35,6 +47,8 @@ def translator(
         Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
     ] = None,
     preset: Annotated[str | None, Option(help="tiny, small, base or d2l; else chosen from the amount of data.")] = None,
+    keep: _Keep = None,
+    adapter: _Adapter = False,
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
@@ -53,15 +67,7 @@ def translator(
 ) -> int:
     """Train a translator from parallel text."""
     started = time.monotonic()
-    settings = training.settings()
-    if members is not None:
-        own = settings.setdefault("training", {})
-        own["members"] = members
-        if training.minutes is not None:
-            own["minutes"] = training.minutes / max(1, members)
-    for side, language in (("source", source_language), ("target", target_language)):
-        if language is not None:
-            settings.setdefault("data", {})[f"{side}_language"] = language_code(language)
+    settings = _settings(training, members, adapter, {"source": source_language, "target": target_language})
 
     from dikkat.tasks.translation.prepare import TrainRequest
     from dikkat.tasks.translation.train import TranslatorJob
@@ -69,8 +75,35 @@ def translator(
 
     columns = (source_column, target_column)
     request = TrainRequest(
-        data or (), valid or (), columns, preset, settings, training.where, training.device, training.start
+        data or (), valid or (), columns, preset, settings, training.where, training.device, training.start, keep or ()
     )
     ending = Ending(msg("best validation chrF {score:.2f}"), piped("translate", training.out))
     runner = partial(train_watched, page=watch) if watch else None
-    return run_job("translator", TranslatorJob(request), training, started, ending, runner)
+    code = run_job("translator", TranslatorJob(request), training, started, ending, runner)
+    if adapter and code == 0:
+        from dikkat.tasks.translation.adapt import keep_adapter
+
+        print_remark(keep_adapter(training.out))
+    return code
+
+
+def _settings(
+    training: TrainOptions, members: int | None, adapter: bool, languages: Mapping[str, str | None]
+) -> Settings:
+    settings = training.settings()
+    if members is not None:
+        own = settings.setdefault("training", {})
+        own["members"] = members
+        if training.minutes is not None:
+            own["minutes"] = training.minutes / max(1, members)
+    if adapter:
+        if members is not None or own_rank().count > 1 or (training.start is None and not training.resume):
+            raise UsageError("--adapter is for one model that starts --from another; leave out --members and --nproc")
+        if training.start is not None:
+            from dikkat.tasks.translation.adapt import adapter_rank
+
+            settings.setdefault("training", {}).setdefault("low_rank", adapter_rank(training.start))
+    for side, language in languages.items():
+        if language is not None:
+            settings.setdefault("data", {})[f"{side}_language"] = language_code(language)
+    return settings

@@ -16,8 +16,9 @@ from dikkat.data.alignment import shift_line
 from dikkat.data.gettext_catalogs import read_catalogs
 from dikkat.data.languages import GETTEXT, languages_of
 from dikkat.data.pairs import Pair, lines_of
-from dikkat.data.translations import SUFFIXES, Census, LanguageChoice, plain_text, read_translations
+from dikkat.data.translations import SUFFIXES, Census, LanguageChoice, read_translations
 from dikkat_runtime.documents.formats import find_format, require_format
+from dikkat_runtime.documents.memories import plain_text
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.errors import DataError, DikkatError, UsageError, joined, msg, nearest, plural
 from dikkat_runtime.rows.dialect import Dialect, read_table

@@ -4,8 +4,6 @@ Codes of formatting are left out, placeholders stay. The readers of `dikkat_runt
 decided what of a file is fit to learn from.
 """
 
-import html
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,13 +12,13 @@ from pathlib import Path
 
 from dikkat.data.gettext_catalogs import Message, align, read_catalog
 from dikkat.data.pairs import Pair
+from dikkat_runtime.documents.memories import plain_text
 from dikkat_runtime.documents.po import charset_of_catalog, stream_po
-from dikkat_runtime.documents.segments import Content, Tag
+from dikkat_runtime.documents.segments import Content
 from dikkat_runtime.documents.tmx import MemoryUnit, of_language, stream_tmx
 from dikkat_runtime.documents.xliff import stream_xliff
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, nearest, plural
 from dikkat_runtime.text.packed import open_unpacked
-from dikkat_runtime.text.placeholders import spans
 from dikkat_runtime.text.text_files import read_lines, reading_errors, require_charset
 
 # The census of a file of translations: its pairs, their languages, and what was passed over and why.
@@ -61,8 +59,6 @@ SUFFIXES = (".tmx", ".xlf", ".xliff", ".sdlxliff", ".mxliff", ".mqxliff", ".po",
 _FIRST_UNITS = 1_000
 """Units of a memory by which its languages are chosen."""
 _UNDONE = ("new", "needs-", "initial")
-_TAG = re.compile(r"<[^<>]*>")
-_SHOWN = re.compile(r'\s(?:equiv-text|equiv|disp)="([^"]*)"')
 
 
 @dataclass(slots=True)
@@ -184,20 +180,6 @@ def _pair(source: Content, target: Content, line: int, census: Census) -> Pair |
         return Pair(*texts, line)
     census.skipped[msg("with nothing on a side")] += 1
     return None
-
-
-def plain_text(content: Content) -> str:
-    """A text on one line, of whose tags those stay that stand for a placeholder."""
-    return " ".join("".join(item if isinstance(item, str) else _shown(item) for item in content).split())
-
-
-def _shown(tag: Tag) -> str:
-    if tag.kind == "word":
-        stated = _SHOWN.search(tag.markup)
-        shown = html.unescape(stated[1] if stated else _TAG.sub("", tag.markup))
-        if any(kind == "placeholder" for kind, _ in spans(shown)):
-            return shown
-    return " " if tag.ends_sentence or tag.markup.isspace() else ""
 
 
 def _catalog(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair]:

@@ -29,7 +29,15 @@ from dikkat_runtime.run.parts import (
     WORD_TABLE,
     check_file,
 )
-from dikkat_runtime.run.weights import SCALE, STORED_PRECISION, read_arrays, read_weights
+from dikkat_runtime.run.weights import (
+    ADAPTS,
+    EXPORTED_FROM,
+    SCALE,
+    STORED_PRECISION,
+    read_arrays,
+    read_checksum,
+    read_weights,
+)
 from dikkat_runtime.tasks.corrections import FILE_NAME
 
 _ALWAYS = (TOKENIZER, TARGET_TOKENIZER, WORD_TABLE, "card.md", *EXPORTED)
@@ -85,7 +93,10 @@ def _weights(run: Path, precision: NativePrecision) -> dict[str, bytes]:
     if precision == "float32" or metadata.get(STORED_PRECISION) == precision:
         names = [WEIGHTS, *([SHORTLIST] if has_shortlist else [])]
         return {name: (run / name).read_bytes() for name in names}
-    files = {WEIGHTS: _encoded(_in_bytes(arrays), {**metadata, STORED_PRECISION: precision})}
+    # adapters of the run are for its export too; an adapter that becomes whole is none any more
+    metadata, origin = {**metadata}, {EXPORTED_FROM: read_checksum(path)}
+    metadata.pop(ADAPTS, None)
+    files = {WEIGHTS: _encoded(_in_bytes(arrays), {**metadata, **origin, STORED_PRECISION: precision})}
     if has_shortlist:
         note = {**read_metadata(run / SHORTLIST), OWNER: _checksum_of(files[WEIGHTS])}
         files[SHORTLIST] = _encoded(read_arrays(run / SHORTLIST, "I32"), note)

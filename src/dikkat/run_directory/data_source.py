@@ -26,7 +26,9 @@ def _is_adapted(value: Any) -> bool:
     if not isinstance(value, dict) or not isinstance(value.get("chrf_before"), dict):
         return False
     scores = value["chrf_before"]
-    are_scores = set(scores) <= {"new", "old"} and all(type(score) in (int, float) for score in scores.values())
+    are_scores = set(scores) <= {"new", "old", "written"} and all(
+        type(score) in (int, float) for score in scores.values()
+    )
     return are_scores and _is_text(value.get("run")) and _is_count(value.get("old_pairs"))
 
 

@@ -56,7 +56,10 @@ from dikkat_runtime.run.parts import (
     check_folder,
     check_kinds,
 )
-from dikkat_runtime.run.weights import require_weights
+from dikkat_runtime.run.weights import base_of, read_weights, require_weights
+
+HeldOut = Literal["validation", "general", "test"]
+"""The parts that are never trained on; only an adaptation has the general one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +133,7 @@ class RunPaths:
                 check_array(path)
         return folder
 
-    def held_out(self, part: Literal["validation", "test"], side: Literal["source", "target"]) -> Path:
+    def held_out(self, part: HeldOut, side: Literal["source", "target"]) -> Path:
         """Return the text file of one side of a part that is never trained on; raises as `checked`."""
         check_folder(self.path / "held_out")
         return checked(self.path, f"held_out/{part}.{side}.txt")
@@ -338,7 +341,11 @@ class RunDirectory(RunPaths):
     def load_weights(self) -> dict[str, Tensor]:
         """Return the weights, on the CPU. Raises `MissingInputError`, or `DataError` when a single bit is wrong."""
         require_weights(self.weights)
-        return read_tensors(self.weights)
+        if base_of(self.weights) is None:
+            return read_tensors(self.weights)
+        import torch
+
+        return {name: torch.tensor(array) for name, array in read_weights(self.weights).items()}
 
     def save_checkpoint(
         self,

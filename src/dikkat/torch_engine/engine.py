@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -19,12 +20,11 @@ from dikkat.nn.recorder import MapName, name_of, record_attention
 from dikkat.torch_engine.ranking import top
 from dikkat.torch_engine.stepper import CachedModel, pad_sources
 from dikkat.torch_engine.strategies import batch_decoder
-from dikkat_runtime.engine.constraints import length_caps, rows_of_beam
 from dikkat_runtime.engine.contract import PLAIN_SEARCH, EngineInfo, SearchRequest
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, not_finite, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours, NeighboursOfBatch
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.engine.stepwise import stepwise_beam_search
+from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.stepwise import stepwise_search
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.parts import WEIGHTS
@@ -239,12 +239,7 @@ class TorchEngine:
         constraints, neighbours = asked.constraints, asked.neighbours
         has_neighbours = any(own is not None for own in neighbours) and not isinstance(options, SamplingOptions)
         if constraints is not None or has_neighbours:
-            beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
-            beam_size = rows_of_beam(beam_size, constraints)
-            steps = self.steps(memory, beam_size, neighbours)
-            caps = length_caps(memory.lengths, options, constraints)
-            caps = caps if steps.limit is None else [min(cap, steps.limit) for cap in caps]
-            return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
+            return stepwise_search(partial(self.steps, memory, neighbours=neighbours), memory, options, asked)
         states, mask = self._on_device(memory)
         numbers = range(len(memory.lengths)) if asked.numbers is None else asked.numbers
         # what decoding reads of the ids is their shape

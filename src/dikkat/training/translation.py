@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -184,6 +184,8 @@ MIN_SENTENCES = 32
 class Validator:
     """Translates the same sentences greedily each time, evenly spread over the held-out part."""
 
+    general: "tuple[Validator, float] | None" = None
+    """What validates general text that an adaptation should keep, and the chrF under which it counts as lost."""
     MAX_SENTENCES = 1_000
     """So many are translated at most."""
     MAX_PAIRS = 10_000
@@ -232,7 +234,15 @@ class Validator:
         shown = number * 7 % len(self._chosen)
         index = self._chosen[shown]
         sample = (("source", self._sources[index]), ("model", translations[shown]), ("human", self._targets[index]))
-        return Validation(loss, {"chrf": scores.chrf, "bleu": scores.bleu}, scores.chrf, sample)
+        validation = Validation(loss, {"chrf": scores.chrf, "bleu": scores.bleu}, scores.chrf, sample)
+        if self.general is None:
+            return validation
+        general, floor = self.general
+        kept = general(model, number, should_stop, ranks).score
+        # the score is less by what general text has lost beyond what it may lose
+        score = validation.score + min(0.0, kept - floor)
+        both = {**validation.scores, "general": kept}
+        return replace(validation, scores=both, score=score, recorded={"kept_score": score})
 
     def baseline(self) -> Baseline:
         """Return the chrF of the sources themselves, on the sentences that are translated."""

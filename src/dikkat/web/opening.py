@@ -87,7 +87,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
     weights.array("output_weight", settings.output_size, settings.model_dim)
     if settings.output_bias:
         weights.array("output_bias", settings.output_size)
-    load_tokenizers(run, config)
+    source, _ = load_tokenizers(run, config)
     data = section(config, "data", run)
     languages = str(data.get("source_language", "")), str(data.get("target_language", ""))
     joint = settings.target_vocab_size is None
@@ -107,7 +107,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         details={
             "longest": _longest(settings, limits.longest),
             "search": _search(run, config),
-            "reading": reading_table(languages, limits, usual_forms_of(config, languages[0])),
+            "reading": reading_table(languages, limits, usual_forms_of(config, languages[0]), source.unmet_marks),
         },
     )
 

@@ -1,9 +1,10 @@
 """Emit the tables by which the runtime reads and writes text for the page, which has no table of its own."""
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
-from dikkat_runtime.tasks import demand_keeping, insertion, reading, surrogates
+from dikkat_runtime.tasks import aligner, demand_keeping, insertion, reading, surrogates
 from dikkat_runtime.text import (
     normalizing,
     placeholders,
@@ -60,8 +61,13 @@ def _escape(part: str, known: dict[str, str]) -> str:
     return known.get(part, part[1:] if part[1:] in _UNESCAPED else part)
 
 
-def reading_table(languages: tuple[str, str], limits: ReadingLimits, usual_forms: dict[str, str]) -> dict[str, Any]:
-    """Return what `engine/reading.js` reads and writes text by, for a translator of these languages and limits."""
+def reading_table(
+    languages: tuple[str, str], limits: ReadingLimits, usual_forms: dict[str, str], unmet: Iterable[str]
+) -> dict[str, Any]:
+    """Return what `engine/reading.js` reads and writes text by, for a translator of these languages and limits.
+
+    `unmet` are the `unmet_marks` of its tokenizer.
+    """
     return {
         "patterns": {name: javascript_pattern(pattern) for name, pattern in _patterns().items()},
         "variants": normalizing.VARIANTS,
@@ -74,6 +80,8 @@ def reading_table(languages: tuple[str, str], limits: ReadingLimits, usual_forms
         "maxUnknown": normalizing.MAX_UNKNOWN,
         "smallWord": recasing.SMALL_WORD,
         "quotes": {"pairs": normalizing.QUOTE_PAIRS, "target": normalizing.quotation_marks(languages[1])},
+        "marks": {"pairs": normalizing.PAIRS, "unmet": sorted(unmet)},
+        "endMarks": surrogates.END_MARKS,
         "lookBack": sentences.LOOK_BACK,
         "lookAhead": sentences.LOOK_AHEAD,
         "neverLast": sorted(sentences.NEVER_LAST),
@@ -128,7 +136,7 @@ def _patterns() -> dict[str, str]:
         "emoji": normalizing.EMOJI,
         "marker": f"^{normalizing.MARKER.pattern}",
         "ordinal": f"^{normalizing.ORDINAL.pattern}",
-        "sign": f"(?![\\x00-\\x7f{''.join(sorted(normalizing.UNITS))}])"
+        "sign": f"(?![{''.join(sorted(normalizing.UNITS))}])"
         f"[{_categories(normalizing.CATEGORIES)}{normalizing.PARTS_OF_EMOJI}]",
         "word": recasing.WORD.pattern,
         "usual": recasing.USUAL.pattern,
@@ -146,6 +154,7 @@ def _patterns() -> dict[str, str]:
         "private": surrogates.MARK.pattern,
         "symbol": surrogates.SYMBOL.pattern,
         "beforeMark": surrogates.BEFORE_MARK.pattern,
+        "betweenWords": surrogates.BETWEEN.pattern,
         "endMarks": f"{end_marks}+$",
         "onlyEndMarks": f"^{end_marks}+$",
         "dash": f"^(?:{segmentation.DASH.pattern})$",
@@ -157,6 +166,7 @@ def _patterns() -> dict[str, str]:
         "placeholder": placeholders.ANY,
         "sentenceEnd": insertion.SENTENCE_END.pattern,
         "closing": insertion.CLOSING.pattern,
+        "alignedWord": aligner.WORD.pattern,
     }
 
 

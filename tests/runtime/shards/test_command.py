@@ -162,6 +162,7 @@ def test_what_was_made_otherwise_is_refused(
 def test_mistakes(run: Run, models: dict[str, Path], lines: Path, capfd: pytest.CaptureFixture[str]) -> None:
     folder, model = lines.parent, models["MT"]
     (folder / "corpus.en").write_text("Yes.\n")
+    (notes := folder / "notes.md").write_text("# Yes.\n")
     twin = folder / "twin" / "lines.txt"
     twin.parent.mkdir()
     twin.write_text("Yes.\n")
@@ -171,6 +172,7 @@ def test_mistakes(run: Run, models: dict[str, Path], lines: Path, capfd: pytest.
     cases: list[tuple[int, str, tuple[str | Path, ...]]] = [
         (66, f"{folder / 'none'}: there is no such file or folder", (folder / "none",)),
         (2, f"{folder / 'corpus.en'}: its name does not tell its format", (folder / "corpus.en",)),
+        (2, f"translate it whole: dikkat translate {model} {notes} --out {folder / 'notes.out.md'}", (lines, notes)),
         (2, f"{lines} and {twin} would both be written to {out / 'lines.txt'}", (lines, twin)),
         (2, "--shard 3/2: give the number of the task, from 1", (lines, "--shard", "3/2")),
         (2, f"need {more} processors, and this process may use {more - 1}", (lines, "--workers", str(more))),

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
 from dikkat_runtime.documents.segments import Options
+from dikkat_runtime.tasks.aligner import word_spans
 
 ENGLISH_FRENCH = Options("en", "fr")
 

@@ -7,10 +7,11 @@ import pytest
 from numpy.typing import NDArray
 from tests.unit.documents.stand_ins import ENGLISH_FRENCH, in_order, in_reverse, reversing
 
-from dikkat_runtime.documents.alignment import Alignment, word_spans
+from dikkat_runtime.documents.alignment import Alignment
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.placement import Mark, Placement, Words
 from dikkat_runtime.documents.segments import Tag, render
+from dikkat_runtime.tasks.aligner import word_spans
 
 
 def sent(first: str, second: str) -> list[str]:

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.unit.documents.stand_ins import in_order, in_reverse, reversing, same, shouting
 
-from dikkat_runtime.documents.alignment import balanced, word_spans
 from dikkat_runtime.documents.segments import is_whole, render, tags_of
 from dikkat_runtime.documents.translation import BY_ORDER, LEFT_OUT, ContentTranslator, protected
+from dikkat_runtime.tasks.aligner import balanced, word_spans
 
 
 def translator(translate: object, align: object) -> ContentTranslator:

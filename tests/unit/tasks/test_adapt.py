@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import weakref
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,13 +12,34 @@ import pytest
 import torch
 from tests.unit.tasks.conftest import SENTENCES, TRANSLATIONS
 
+from dikkat.config import build_config
 from dikkat.data.corpus import Corpus
+from dikkat.lessons.phrasebook import phrasebook
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.translation.adapt import Base, adaptation_lines
+from dikkat.tasks.common.train import SilentWatcher, train
+from dikkat.tasks.translation import adapt
+from dikkat.tasks.translation.adapt import (
+    Base,
+    General,
+    adaptation_lines,
+    adapter_rank,
+    chrf_of,
+    held_out_lines,
+    keep_adapter,
+    settle,
+    why_stopped,
+)
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.train import TranslatorJob
+from dikkat_runtime.cli.main import run as run_dikkat
+from dikkat_runtime.engine.precision import PrecisionRecord, read_record
 from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.run.parts import WEIGHTS
+from dikkat_runtime.run.weights import read_checksum
+from dikkat_runtime.tasks.translations import Translation
+from dikkat_runtime.tasks.translator import Translator
 
 WORDS = ("gearbox", "clutch", "gasket", "bolt", "spring", "valve", "pump", "hose", "belt", "filter")
 SETTINGS = {"data": {"validation_pairs": 8, "test_pairs": 0}}
@@ -116,9 +138,177 @@ def test_what_cannot_begin_with_it_is_refused(memory: Path, untrained: Path, tmp
         Base.open(prepared(memory, untrained, tmp_path / "run").path, {}, "settings")
 
 
-def test_a_base_that_is_gone_is_told_of(memory: Path, untrained: Path, tmp_path: Path) -> None:
-    adapted = {"run": str(tmp_path / "gone"), "old_pairs": 3, "chrf_before": {"old": 50.0}}
+class Writer:
+    """A translator that writes each text backwards, and finishes none that begins with an x."""
+
+    corrections = None
+
+    def stream(self, texts: list[str], options: object) -> Iterator[Translation]:
+        return (Translation(text[::-1], 0.0, (), finished=text[0] != "x") for text in texts)
+
+
+def test_general_text_is_written_by_the_base_and_a_part_of_it_held_out(
+    untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "load", lambda *given: Writer())
+    lines = [f"line {number}" for number in range(98)]
+    text = tmp_path / "general.en.txt"
+    text.write_text("\n".join([*lines, lines[0], "", "...", "x is cut"]) + "\n", encoding="utf-8")
+    general = General.of(Base.open(untrained, {}, "settings"), [text], new_pairs=1000)
+    held_out, train = ({pair.source for pair in part} for part in (general.held_out, general.train))
+    assert (general.kind, len(held_out)) == ("written", 20)
+    assert held_out | train == set(lines)
+    assert not held_out & train
+    assert all(pair.target == pair.source[::-1] for pair in (*general.held_out, *general.train))
+    assert General.of(Base.open(untrained, {}, "settings"), [], 1000) == General([], [], ""), "it has pairs of its own"
+    pairs = tmp_path / "pairs.tsv"
+    pairs.write_text("".join(f"{line}\tby people {line}\n" for line in lines[:50]), encoding="utf-8")
+    general = General.of(Base.open(untrained, {}, "settings"), [text, pairs], new_pairs=1000)
+    assert general.kind == "old", "what people wrote is held out where there is some"
+    assert len(general.held_out) == 10
+    assert all(pair.target == f"by people {pair.source}" for pair in (*general.held_out, *general.train[:40]))
+    assert len(general.train) == 40 + 98
+    with pytest.raises(UsageError, match="--keep is text for the translator of --from"):
+        prepare(TrainRequest([str(text)], keep=[text]), RunDirectory.create(tmp_path / "e"))
+
+
+@pytest.mark.parametrize(("kind", "share"), [("old", 0.5), ("written", 0.75), ("", None)])
+def test_the_share_gains_most_after_what_general_text_loses_too_much(
+    kind: str, share: float | None, memory: Path, untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     run = prepared(memory, untrained, tmp_path / "run")
-    run.save_weights(RunDirectory.open(untrained).load_weights(), {"step": "0"})
-    last = adaptation_lines(run, adapted)[-1]
-    assert last.endswith("gone: 50.00 before, not measured afterwards, since it no longer exists")
+    config = run_config(run.read_config(), "config.json")
+    before = RunDirectory.open(untrained).load_weights()
+    run.save_weights({name: tensor + 1.0 for name, tensor in before.items()}, {"step": "3"})
+
+    # of references a point may be lost for nothing, of what the base wrote itself fifteen
+    general = {1.0: 30.0, 0.75: 50.0, 0.5: 59.5, 0.25: 60.0, 0.0: 60.0}
+
+    def scores(run: RunDirectory, config: object, share: float) -> list[float]:
+        return [20 + 10 * share, general[share]]
+
+    monkeypatch.setattr(adapt, "_scores_of_share", scores)
+    adapted = {
+        **run.read_config()["data_source"]["adapted"],
+        "chrf_before": {"new": 20.0, **({kind: 60.0} if kind else {})},
+    }
+    adapted = settle(run, config, adapted)
+    assert adapted.get("share") == share
+    for name, tensor in run.load_weights().items():
+        expected = before[name].double() + (1.0 if share is None else share)
+        assert torch.allclose(tensor.double(), expected, atol=1e-6), name
+    card = "\n".join(adaptation_lines(run, adapted))
+    if share is None:
+        assert "no general text was there to keep" in card
+        return
+    assert f"| {share:g} (kept) |" in card
+    assert "| 0 | 20.00 | 60.00 |" in card
+    assert "share" not in run.read_config()["data_source"]["adapted"], "the settings stay those that were validated"
+    weights = run.weights.read_bytes()
+    assert settle(run, config, adapted) == adapted, "what is settled stays"
+    assert run.weights.read_bytes() == weights
+
+
+def test_why_an_adaptation_stopped() -> None:
+    config = build_config({"training": {"patience": 2}})
+    rows = [{"step": 10, "chrf": 5.0}, {"step": 20, "chrf": 7.0}, {"step": 30, "chrf": 8.0, "kept_score": 6.0}]
+    assert why_stopped(rows, config) == "stopped at update 30: its time or passes were used up"
+    rows.append({"step": 40, "chrf": 9.0, "kept_score": 6.5})
+    assert why_stopped(rows, config) == "stopped at update 40: neither text got better in 2 validations"
+
+
+@pytest.mark.nightly
+def test_general_text_stays_where_plain_training_on_the_memory_loses_it(tmp_path: Path, memory: Path) -> None:
+    """A base of some hundred updates on the phrasebook, adapted twice: with general text, and with none."""
+    settings = {"training": {"max_updates": 300, "tokens_per_batch": 2000}}
+    base, plain, kept = (tmp_path / name for name in ("base", "plain", "kept"))
+    watcher = SilentPreparation()
+    train(TranslatorJob(TrainRequest(["phrasebook:fr"], preset="tiny", settings=settings)), base, watcher)
+    shutil.rmtree(base / "corpus")
+    sources, targets = held_out_lines(RunDirectory.open(base))
+    text = tmp_path / "general.txt"
+    text.write_text("\n".join(phrase.source for phrase in phrasebook("fr", 1500)) + "\n", encoding="utf-8")
+    some = {"training": {"max_updates": 120}, **SETTINGS}
+    train(TranslatorJob(TrainRequest([str(memory)], settings=some, start=base, keep=[text])), kept, watcher)
+    for name in ("source", "target"):
+        (base / "held_out" / f"validation.{name}.txt").unlink()
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(adapt, "_bundled", lambda language, count: iter(()))
+    train(TranslatorJob(TrainRequest([str(memory)], settings=some, start=base)), plain, watcher)
+    monkey.undo()
+    config = run_config(RunDirectory.open(base).read_config(), "config.json")
+    general = [chrf_of(Translator.load(run), sources, targets, config) for run in (base, plain, kept)]
+    new = [
+        chrf_of(Translator.load(run), *held_out_lines(RunDirectory.open(kept)), config) for run in (base, plain, kept)
+    ]
+    assert general[1] < general[0] - 10
+    assert general[2] > general[0] - 3
+    assert new[2] > new[0] + 0.5 * (new[1] - new[0])
+
+
+class SilentPreparation(SilentWatcher):
+    """Hears nothing, of the preparation neither."""
+
+    def prepared(self, *given: object) -> None:
+        return None
+
+
+def test_an_adapter_keeps_what_low_rank_updates_add_and_nothing_of_the_base(
+    memory: Path, untrained: Path, tmp_path: Path
+) -> None:
+    run, rank = RunDirectory.create(tmp_path / "client"), 2
+    settings = {**SETTINGS, "training": {"low_rank": rank}}
+    prepare(TrainRequest([str(memory)], settings=settings, start=untrained), run)
+    before = RunDirectory.open(untrained).load_weights()
+    name = next(name for name, tensor in before.items() if ".blocks." in name and tensor.ndim == 2)
+    outputs, inputs = before[name].shape
+    change = torch.randn(outputs, rank) @ torch.randn(rank, inputs)
+    run.save_weights({**before, name: before[name] + change}, {"step": "3"})
+    run.checkpoints.mkdir()
+    record = PrecisionRecord("chrf", 50.0, 50.0, 200, read_checksum(run.weights))
+    run.write_text(run.precision.name, record.json())
+    run.write_card("# An adaptation\n")
+
+    assert f"kept as an adapter of {untrained}: rank 2" in keep_adapter(run.path)
+    assert set(read_tensors(run.weights)) == {f"{name}:up", f"{name}:down"}
+    for other, tensor in run.load_weights().items():
+        expected = before[other] + change if other == name else before[other]
+        assert torch.allclose(tensor, expected, atol=1e-4 if other == name else 0), other
+    assert not any((run.path / part).exists() for part in ("initial.safetensors", "corpus", "checkpoints"))
+    again = read_record(run.path)
+    assert again is not None, "what eight bits cost is known of the weights that are there now"
+    assert again.float32 == 50.0
+    assert Translator.load(run.path).info.precision == "float32"
+
+
+@pytest.mark.nightly
+def test_the_command_trains_an_adapter(memory: Path, untrained: Path, tmp_path: Path) -> None:
+    out = tmp_path / "client"
+    command = ["train", "translator", str(memory), "--from", str(untrained), "--adapter", "--lora", "2"]
+    settings = ["data.validation_pairs=8", "data.test_pairs=0", "training.max_updates=2", "training.learning_rate=0.1"]
+    assert run_dikkat([*command, "--out", str(out), *(part for one in settings for part in ("--set", one))]) == 0
+    assert all(".blocks." in name and name.endswith((":up", ":down")) for name in read_tensors(out / WEIGHTS))
+    before, after = RunDirectory.open(untrained).load_weights(), RunDirectory.open(out).load_weights()
+    changes = [after[name] - tensor for name, tensor in before.items() if not torch.equal(after[name], tensor)]
+    assert changes
+    assert all(torch.linalg.matrix_rank(change.double(), atol=1e-4) <= 2 for change in changes)
+
+
+def test_the_rank_of_an_adapter_keeps_it_to_its_size(untrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shapes = [
+        tensor.shape for name, tensor in RunDirectory.open(untrained).load_weights().items() if ".blocks." in name
+    ]
+    a_rank = sum(4 * sum(shape) for shape in shapes if len(shape) == 2)
+    for size, rank in ((5 * a_rank, 5), (5 * a_rank - 1, 4), (1, 1), (1000 * a_rank, 16)):
+        monkeypatch.setattr(adapt, "MAX_ADAPTER_SIZE", size)
+        assert adapter_rank(untrained) == rank
+
+
+@pytest.mark.parametrize("more", [[], ["--from", "base", "--members", "2"]])
+def test_an_adapter_is_of_one_model_that_starts_from_another(
+    more: list[str], memory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    assert run_dikkat(["train", "translator", str(memory), "--adapter", "--out", str(out), *more]) == 2
+    assert "--adapter is for one model that starts --from another" in capsys.readouterr().err
+    assert not out.exists()

@@ -59,13 +59,28 @@ def line_translator(
     reading = Reading(encode, frozenset, (language, ""))
     segmenter = Segmenter(reading.encode, ReadingLimits(8, 6, False), language)
     return LineTranslator(
-        segmenter, encode, pieces, options, notes, reading=reading, gaps=first_gap, surrogates=lambda: SURROGATES
+        segmenter,
+        encode,
+        pieces,
+        options,
+        notes,
+        reading=reading,
+        gaps=first_gap,
+        enclosed=no_spans,
+        surrogates=lambda: SURROGATES,
     )
 
 
 def first_gap(source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
     """Return the beginning for every symbol."""
     return [0 for _ in offsets]
+
+
+def no_spans(
+    source: str, source_ids: tuple[int, ...], target: str, spans: Sequence[tuple[int, int]]
+) -> list[tuple[int, int]]:
+    """Fail: no line holds a pair of marks."""
+    raise AssertionError(f"{source} holds no pair")
 
 
 def translate(

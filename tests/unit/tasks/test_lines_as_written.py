@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import pytest
 from tests.unit.tasks.test_line_translation import encode, nothing
 
+from dikkat.config import TokenizerConfig
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.confidence import Confidence, Judge, WordConfidence, respelled
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator
@@ -18,6 +19,7 @@ from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes
 from dikkat_runtime.text.normalizing import symbol_spans
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 SENTENCES = (
     "The small cat sleeps.",
@@ -46,6 +48,13 @@ def same_gaps(source: str, source_ids: tuple[int, ...], target: str, offsets: Se
     return list(offsets)
 
 
+def same_spans(
+    source: str, source_ids: tuple[int, ...], target: str, spans: Sequence[tuple[int, int]]
+) -> Sequence[tuple[int, int]]:
+    """Return the words of each span, as if the translation were the source."""
+    return [(start, start + len(source[start:end].rstrip(".,;:!?"))) for start, end in spans]
+
+
 def translate(
     lines: Sequence[str], target_language: str = "fr", notes: TranslationNotes | None = None
 ) -> tuple[list[str], list[str]]:
@@ -60,10 +69,11 @@ def translator(
     target_language: str = "fr",
     notes: TranslationNotes | None = None,
     judge: Judge | None = None,
+    unmet: frozenset[str] = frozenset(),
 ) -> LineTranslator:
-    """Return a translator of lines that decodes by `decode`."""
+    """Return a translator of lines that decodes by `decode` and has not met the marks in `unmet`."""
     options = BeamOptions()
-    reading = Reading(encode, lambda: frozenset("éèàçüşığöÉ"), ("en", target_language))
+    reading = Reading(encode, lambda: frozenset("éèàçüşığöÉ"), ("en", target_language), unmet_marks=lambda: unmet)
     return LineTranslator(
         Segmenter(reading.encode, ReadingLimits(64, 64, False), "en"),
         encode,
@@ -72,6 +82,7 @@ def translator(
         notes or TranslationNotes(),
         reading=reading,
         gaps=same_gaps,
+        enclosed=same_spans,
         surrogates=lambda: SURROGATES,
         judge=judge,
     )
@@ -186,3 +197,42 @@ def test_a_thousand_symbols_and_more_come_through() -> None:
     texts, _ = translate([line])
     assert texts[0].count("😀") == line.count("😀")
     assert texts[0].count("🎉") == 10_000
+
+
+@pytest.mark.parametrize(
+    ("line", "read", "written"),
+    [
+        ("The dog is “big”.", "The dog is big.", "The dog is «\xa0big\xa0»."),
+        ('The "dog" is big.', "The dog is big.", 'The "dog" is big.'),
+        ("The dog (a 'big' dog) is red.", "The dog a big dog is red.", "The dog (a 'big' dog) is red."),
+        ("[The dog] is “big”", "The dog is big", "[The dog] is «\xa0big\xa0»"),
+        ("He said: ‹Go!›", "He said: Go!", "He said: «\xa0Go!\xa0»"),
+        ("the dog’s ‘bone’", "the dog's bone", "the dog's «\xa0bone\xa0»"),
+        ("(a) The dog's (big) bone", "The dog's big bone", "(a) The dog's (big) bone"),
+        ("(The dog is big.)", "The dog is big.", "(The dog is big.)"),
+        ("The dog is 🎉 (🎉) big", "The dog is big", "The dog is 🎉 (🎉) big"),
+        ('The dog is "big', "The dog is big", 'The dog is "big'),
+        ("The dog→the cat", "The dog the cat", "The dog→the cat"),
+        ('THE DOG IS "BIG".', "The dog is big.", 'THE DOG IS "BIG".'),
+    ],
+)
+def test_marks_that_training_never_showed_stand_around_the_words_of_their_own(
+    line: str, read: str, written: str
+) -> None:
+    decode = Copying()
+    own = translator(decode, unmet=frozenset("\"'(["))
+    (translation,) = own.translate([line], 10)
+    assert (decode.read, translation.text) == ([read], written)
+
+
+def test_marks_that_training_has_shown_are_read() -> None:
+    lines = ['The "dog" (a big one) is red.', "the dog’s ‘bone’"]
+    texts, read = translate(lines)
+    assert texts == read == [lines[0], "the dog's 'bone'"]
+
+
+@pytest.mark.parametrize("quoted", [False, True])
+def test_a_mark_is_met_where_the_vocabulary_has_joined_it_with_something(quoted: bool) -> None:
+    text = 'He said " no " and " yes " to the boys. ' if quoted else "He said no and yes to the boys. It's his. "
+    tokenizer = Tokenizer.train([text] * 20, TokenizerConfig(vocab_size=400))
+    assert tokenizer.unmet_marks == frozenset("([{'") | (frozenset() if quoted else {'"'})

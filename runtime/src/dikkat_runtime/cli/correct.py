@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_note, print_report
+from dikkat_runtime.cli.streams import print_note, print_remark, print_report
 from dikkat_runtime.errors import UsageError, plural
 
 
@@ -13,6 +13,9 @@ def correct(
     source: Annotated[str | None, Argument(help="A source text, on one line.")] = None,
     target: Annotated[str | None, Argument(help="Its right translation.")] = None,
     list_: Annotated[bool, Option("--list", help="Show all corrections: source, tab, translation.")] = False,
+    file: Annotated[
+        Path | None, Option(help="Keep all of a table of sources and translations, as a page of --review saves it.")
+    ] = None,
     near: Annotated[bool, Option("--near", help="Show the corrections that are used for SOURCE.")] = False,
     remove: Annotated[bool, Option("--remove", help="Forget the correction of SOURCE.")] = False,
 ) -> None:
@@ -21,18 +24,27 @@ def correct(
     A sentence that is similar to SOURCE is translated more like TARGET. `dikkat translate --no-corrections` ignores
     corrections.
     """
-    from dikkat_runtime.run.config import read_config
+    from dikkat_runtime.run.config import read_config, section
     from dikkat_runtime.tasks.corrections import Corrections, NearIndex
     from dikkat_runtime.tasks.translations import shown
 
-    read_config(run, "translator")
+    data = section(read_config(run, "translator"), "data", run)
     corrections = Corrections(run)
-    if list_ + near + remove > 1:
-        raise UsageError("--list, --near and --remove exclude each other; give one of them")
+    if list_ + near + remove + (file is not None) > 1:
+        raise UsageError("--list, --near, --remove and --file exclude each other; give one of them")
     if list_:
         if source is not None:
             raise UsageError("--list shows all corrections; leave out the texts")
         print_report(f"{ours}\t{theirs}" for ours, theirs in corrections.pairs())
+    elif file is not None:
+        from dikkat_runtime.documents.memories import read_memory
+
+        if source is not None:
+            raise UsageError("--file keeps what it holds; leave out the texts")
+        languages = (str(data.get("source_language") or ""), str(data.get("target_language") or ""))
+        for pair in read_memory(file, languages, print_remark).kept:
+            corrections.add(*pair)
+        print_note("{corrections} in all", plural(len(corrections), "correction"))
     elif near or remove:
         if source is None or target is not None:
             option = "--near" if near else "--remove"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import tee
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated, Any
@@ -53,10 +54,15 @@ _Glossary = Annotated[
     Path | None,
     Option(help="Glossary: on each line a term, a tab and its translation, or several separated by |; each is kept."),
 ]
+_Memory = Annotated[
+    list[Path] | None,
+    Option(help="Translation memory (.tmx, .tsv): what it holds comes back, what is like it is translated like it."),
+]
 _Prefix = Annotated[Path | None, Option(help="Beginning of the translation of each line, one per line.")]
 _Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults after it.")]
 _Json = Annotated[bool, Option("--json", help="Write one JSON object per line, with the probability of each word.")]
 _Abstain = Annotated[float | None, Option(help="Leave a line empty if the probability that it is right is below this.")]
+_Review = Annotated[Path | None, Option(help="Page to correct the translations on, the least sure first (.html).")]
 _BatchSize = Annotated[int | None, Option(help="Sentences translated at once; by default, as many as are fastest.")]
 
 
@@ -77,12 +83,15 @@ def translate(
     no_repeat_ngram: _NoRepeatNgram = None,
     repetition_penalty: _RepetitionPenalty = BEAM.repetition_penalty,
     glossary: _Glossary = None,
+    memory: _Memory = None,
+    adapter: Annotated[Path | None, Option(help="Adapter that was trained from the run: its folder.")] = None,
     no_corrections: NoCorrectionsOption = False,
     all_words: AllWordsOption = False,
     prefix: _Prefix = None,
     confidence: _Confidence = False,
     json: _Json = False,
     abstain: _Abstain = None,
+    review: _Review = None,
     batch_size: _BatchSize = None,
     choice: EngineOptions = ENGINE,
 ) -> None:
@@ -94,9 +103,14 @@ def translate(
 
 
 def _translate(options: Any) -> None:
+    from dikkat_runtime.run.parts import WEIGHTS
+    from dikkat_runtime.run.weights import offer_base
     from dikkat_runtime.tasks.translations import OutputStyle
     from dikkat_runtime.text.glossary import Glossary
 
+    if options.adapter is not None:
+        offer_base(options.run / WEIGHTS, options.adapter / WEIGHTS)
+        options.run = options.adapter
     style = OutputStyle(
         scores=options.scores or options.n_best > 1,
         confidence=options.confidence,
@@ -107,6 +121,12 @@ def _translate(options: Any) -> None:
         from dikkat_runtime.documents.formats import refuse_document
 
         refuse_document(options.file, options.run)
+    if options.review is not None:
+        from dikkat_runtime.cli.review import check_review
+
+        check_review(options.review)
+        if options.out is not None or options.n_best != 1:
+            raise UsageError("--review is for lines with one translation each; leave out --out and --n-best")
     style.check(options.n_best, is_document=options.out is not None)
     decoding = decoding_options(options)
     all_words = options.all_words or decoding.needs_all_words
@@ -114,6 +134,11 @@ def _translate(options: Any) -> None:
     print_engine(translator.info)
     if options.no_corrections:
         translator.corrections = None
+    if options.memory:
+        from dikkat_runtime.documents.memories import read_memory
+
+        languages = (translator.language, translator.target_language)
+        translator.memories = [read_memory(path, languages, print_remark) for path in options.memory]
     stream = partial(
         translator.stream,
         options=decoding,
@@ -122,8 +147,10 @@ def _translate(options: Any) -> None:
         glossary=options.glossary and Glossary.read(options.glossary, translator.language),
     )
     if options.out is None:
-        judge = translator.judge(options.run, on_progress=print_remark) if style.needs_confidence else None
-        return _translate_lines(partial(stream, confidence=judge), options, style)
+        needs_judge = style.needs_confidence or options.review is not None
+        judge = translator.judge(options.run, on_progress=print_remark) if needs_judge else None
+        languages = (translator.language, translator.target_language)
+        return _translate_lines(partial(stream, confidence=judge), options, style, languages)
     if style.scores:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if options.prefix is not None:
@@ -134,14 +161,20 @@ def _translate(options: Any) -> None:
     return None
 
 
-def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any, style: OutputStyle) -> None:
+def _translate_lines(
+    stream: Callable[..., Iterator[Translation]], options: Any, style: OutputStyle, languages: tuple[str, str]
+) -> None:
     from dikkat_runtime.tasks.translations import TranslationNotes
 
     interactive = is_interactive(options.file)
     notes, skipped = TranslationNotes(), list[DataError]()
     prefixes = None if options.prefix is None else _lines(options.prefix, skipped.append)
-    ahead = 1 if interactive else None
-    translations = stream(_lines(options.file, skipped.append), window=ahead, notes=notes, prefixes=prefixes)
+    lines = sources = _lines(options.file, skipped.append)
+    if options.review is not None:
+        lines, sources = tee(lines)
+    translations = shown = stream(lines, window=1 if interactive else None, notes=notes, prefixes=prefixes)
+    if options.review is not None:
+        translations, shown = tee(translations)
     try:
         _write(translations, 1 if interactive else LINES_BETWEEN_FLUSHES, style, notes)
     finally:
@@ -149,6 +182,10 @@ def _translate_lines(stream: Callable[..., Iterator[Translation]], options: Any,
         if not isinstance(sys.exception(), NoReaderError):
             for note in notes.lines():
                 print_remark(note)
+    if options.review is not None:
+        from dikkat_runtime.cli.review import write_review
+
+        write_review(options.review, options.run, languages, sources, shown)
     if skipped:
         more = msg(" (and {count:,} more of this kind)", len(skipped) - 1) if len(skipped) > 1 else ""
         raise DataError("{lines}; it was left empty{more}", skipped[0], more)

@@ -60,11 +60,15 @@ def translate_files(
 def _work(
     *, run: Path, embed: bool, no_corrections: bool, shard: str | None, choice: ComputeOptions, **options: Any
 ) -> None:
+    from dikkat_runtime.documents.formats import refuse_document
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
     from dikkat_runtime.shards.work import TASK_OF_KIND, Job
 
     task = "embed" if embed else TASK_OF_KIND.get(str(read_config(run)["task"]), "embed")
+    if task == "translate" and options["format"] is None:
+        for path in options["inputs"]:
+            refuse_document(path, run)
     names = ("beam", "length_penalty", "all_words", "format", "column", "output_column")
     of_job = {name: options.pop(name) for name in names}
     job = Job(run=run, task=task, corrections=not no_corrections, **asdict(choice), **of_job)

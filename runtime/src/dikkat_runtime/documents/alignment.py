@@ -1,6 +1,5 @@
 """The attention of the words of a translation over those of its source, sentence by sentence."""
 
-import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 
@@ -9,25 +8,6 @@ from numpy.typing import NDArray
 
 Span = tuple[int, int]
 """The first character, and the one after the last."""
-
-_SPACELESS = (
-    "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
-)
-"""Letters of scripts without spaces between words: each is a word here."""
-_WORD = re.compile(rf"[{_SPACELESS}]|(?:(?![{_SPACELESS}])\w)+(?:[-.,:/@'’](?=\w)(?:(?![{_SPACELESS}])\w)+)*|[^\w\s]")
-
-
-def word_spans(text: str) -> list[Span]:
-    """Return words, and signs one by one, without white space.
-
-    A sign between letters is in a word: l'ami, Ankara'da.
-    """
-    return [match.span() for match in _WORD.finditer(text)]
-
-
-def is_sign(text: str, span: Span) -> bool:
-    """Return whether a span is of punctuation or symbols alone."""
-    return not any(map(str.isalnum, text[slice(*span)]))
 
 
 def word_shares(spans: Sequence[Span], pieces: Sequence[Span]) -> list[list[int]]:
@@ -47,8 +27,6 @@ def word_shares(spans: Sequence[Span], pieces: Sequence[Span]) -> list[list[int]
 Weights = NDArray[np.float32]
 _MAX_MATRIX_SIZE, _MAX_ALIGNMENT_SIZE = 1 << 18, 1 << 22
 """Most weights of one sentence, and of all sentences of a text that are aligned by attention."""
-_FLOOR, _ROUNDS = 0.01, 20
-"""Number added to each weight before rows and columns are balanced, and the number of rounds of balancing."""
 
 
 class Alignment:
@@ -107,22 +85,3 @@ class Alignment:
             signs = -1.0 / (distances + (distances >= 0))
             parts.append(weights @ signs.astype(np.float32))
         return np.concatenate(parts)
-
-
-def balanced(weights: Weights, are_signs: Sequence[bool], source_signs: Sequence[bool]) -> Weights:
-    """Return weights (T, S) with rows that sum to one, and equal sums of the source words (Sinkhorn 1967).
-
-    So an article aligns with the article, though its attention is on the noun. Signs attend to signs alone.
-    """
-    signs, sources = np.array(are_signs, bool), np.array(source_signs, bool)
-    result = np.zeros_like(weights)
-    for rows, columns in ((~signs, ~sources), (signs, sources)):
-        # (T', S')
-        part = weights[np.ix_(rows, columns)].astype(np.float64) + _FLOOR
-        if not part.size:
-            continue
-        for _ in range(_ROUNDS):
-            part *= part.shape[0] / part.shape[1] / part.sum(axis=0, keepdims=True)
-            part /= part.sum(axis=1, keepdims=True)
-        result[np.ix_(rows, columns)] = part
-    return result

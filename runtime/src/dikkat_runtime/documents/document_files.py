@@ -6,14 +6,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.documents.translation import Align, Translate
 from dikkat_runtime.errors import UsageError, unreadable
 from dikkat_runtime.files import probe_next_to, read_regular, write_atomically, write_errors
 from dikkat_runtime.run.config import read_config, section
-from dikkat_runtime.tasks.aligner import Aligner
+from dikkat_runtime.tasks.aligner import Aligner, word_spans
 
 MAX_DOCUMENT_SIZE = 512 << 20
 """Most bytes of a document, which is held in memory."""

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from dikkat_runtime.documents.alignment import Alignment, Span, Weights
 from dikkat_runtime.documents.segments import Content, Item, Tag, joined, tagged
+from dikkat_runtime.tasks.aligner import best_run
 from dikkat_runtime.text.normalizing import DIGIT_GROUP
 
 Edge = Literal["none", "start", "end"]
@@ -137,7 +138,7 @@ class Placement:
         end = start + len(gains)
         # a sign goes with its neighbours, unless there are only signs
         signs = self._signs[start:end] & ~self._source_signs[node.first : node.last].all()
-        (first, last), gain = _best_run(np.where(signs, np.float32(0), gains), self._free[start:end])
+        (first, last), gain = best_run(np.where(signs, np.float32(0), gains), self._free[start:end])
         return (start + first, start + last), gain
 
     def _nearest_word(self, node: _Node, within: Span) -> Span:
@@ -261,28 +262,6 @@ def _num_last_signs(are_signs: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return for each border of words the number of signs right before it, after the last word."""
     borders = np.arange(len(are_signs) + 1)
     return borders - np.maximum.accumulate(np.where(np.append(False, are_signs), 0, borders))
-
-
-def _best_run(gains: Weights, free: NDArray[np.bool_]) -> tuple[Span, float]:
-    """Return the shortest run of free words that gains most (Bentley 1984), and its gain."""
-    best, best_gain = (0, 0), 0.0
-    start, total = 0, 0.0
-    (gaining,) = np.nonzero(free & (gains > 0))
-    if not len(gaining):
-        return best, best_gain
-    # no run begins before the first word that gains, or ends after the last one
-    first, last = int(gaining[0]), int(gaining[-1]) + 1
-    pairs = zip(gains[first:last].tolist(), free[first:last].tolist(), strict=True)
-    for number, (gain, is_free) in enumerate(pairs, start=first):
-        if not is_free or total + gain <= 0:
-            start, total = number + 1, 0.0
-            continue
-        if total <= 0:
-            start = number
-        total += gain
-        if total > best_gain + 1e-6:
-            best, best_gain = (start, number + 1), total
-    return best, best_gain
 
 
 WORD = "\ue000"

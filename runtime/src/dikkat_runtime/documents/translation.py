@@ -11,11 +11,12 @@ from itertools import count, islice, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.documents.alignment import Alignment, Span, balanced, is_sign, word_spans
+from dikkat_runtime.documents.alignment import Alignment, Span
 from dikkat_runtime.documents.markup_ends import nested_pairs
 from dikkat_runtime.documents.placement import WORD, Mark, Paragraph, Placement, SplitSentences, Words
 from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tagged, tags_of
 from dikkat_runtime.errors import msg
+from dikkat_runtime.tasks.aligner import balanced, is_sign, word_spans
 from dikkat_runtime.tasks.surrogates import FIRST_MARK, LAST_MARK, SURROGATES
 from dikkat_runtime.text.normalizing import has_hidden_direction
 from dikkat_runtime.text.placeholders import has_words, protected_spans

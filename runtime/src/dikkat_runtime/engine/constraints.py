@@ -142,13 +142,20 @@ def rows_of_beam(beam_size: int, constraints: Sequence[Constraint | None] | None
 
 
 def length_caps(
-    lengths: Sequence[int], options: DecodingOptions, constraints: Sequence[Constraint | None] | None
+    lengths: Sequence[int],
+    options: DecodingOptions,
+    constraints: Sequence[Constraint | None] | None,
+    longest: int | None = None,
 ) -> list[int]:
-    """Return the most tokens, end mark included, of outputs for sources of these `lengths`, constraints included."""
+    """Return the most tokens, end mark included, of outputs for sources of these `lengths`, constraints included.
+
+    None is more than `longest`.
+    """
     caps = [options.length_cap(length) for length in lengths]
     of_sources = constraints or [None] * len(caps)
     needed = [0 if constraint is None else constraint.missing(constraint.start) for constraint in of_sources]
-    return [cap + more for cap, more in zip(caps, needed, strict=True)]
+    whole = [cap + more for cap, more in zip(caps, needed, strict=True)]
+    return whole if longest is None else [min(cap, longest) for cap in whole]
 
 
 # A constraint that an output begins with given bytes, whatever the borders of its tokens.

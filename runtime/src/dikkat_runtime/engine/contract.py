@@ -7,7 +7,7 @@ from typing import Literal, Protocol
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis, Memory, Sentence
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, Precision
+from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, Precision, SamplingOptions
 from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.native.arrays import Array
 
@@ -112,6 +112,10 @@ class SearchRequest:
     """One a source: search holds tokens that followed like states for likelier."""
     threads: int | None = None
     """By default those of the engine."""
+
+    def needs_steps(self, options: DecodingOptions) -> bool:
+        """Return whether tokens are chosen in Python, step by step: all but plain search is."""
+        return isinstance(options, SamplingOptions) or options.limits_repetition or self.constraints is not None
 
 
 PLAIN_SEARCH = SearchRequest()

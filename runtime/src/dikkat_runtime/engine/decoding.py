@@ -5,12 +5,14 @@ import math
 from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int64
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
+from dikkat_runtime.engine.constraints import length_caps
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, not_finite
 from dikkat_runtime.engine.neighbours import WEIGHT, Neighbours, NeighboursOfBatch
-from dikkat_runtime.engine.options import Precision
+from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.weights import WordsOfBatch
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
@@ -41,9 +43,14 @@ class DecoderWeights:
         norms: Sequence[Norm],
         precision: Precision,
         where: str,
+        positions: Positions,
+        max_length: int | None,
     ) -> None:
-        """`where` is the file of the weights, for messages."""
-        self.settings, self.where = settings, where
+        """`where` is the file of the weights, for messages; a target has at most `max_length` tokens.
+
+        `positions` gives the rows that are added to the embeddings at positions of a range.
+        """
+        self.settings, self.where, self.positions, self.max_length = settings, where, positions, max_length
         self.in_bytes = precision == "int8"
         self.sources = (Linear * len(sources))(*sources)
         count = 2 * settings.decoder_layers
@@ -94,12 +101,13 @@ class DecoderRows:
         They write the `words` of their source alone, or all where that is None.
         """
         self._weights, self._library = weights, library()[0]
-        self._beam_size, self._sentences = beam_size, len(memory.lengths)
+        self._beam_size, self._lengths, self._sentences = beam_size, memory.lengths, len(memory.lengths)
         prefix = weights.settings.target_prefix
         self._first, self._forced = (BOS_ID, 0) if prefix is None else (prefix, 1)
         """The token that a search begins with, and how many tokens every target begins with."""
         job = self._job = weights.job()
-        job.slots, job.sentences, job.threads = self._sentences * beam_size, self._sentences, threads
+        job.slots = job.scratch_rows = self._sentences * beam_size
+        job.sentences, job.threads = self._sentences, threads
         self._keys: Array
         self._values: Array
         self._writers: Array
@@ -117,12 +125,16 @@ class DecoderRows:
         job.rows = job.slots
         job.row_slots, job.row_owners, job.begun = map(ctypes.addressof, self._rows)
 
-    def _read_forced(self, positions: Positions) -> None:
+    def _position(self) -> Array:
+        """Return what is added to the embeddings of the next step."""
+        return aligned(self._weights.positions(self._job.length, self._job.length + 1)[0])
+
+    def _read_forced(self) -> None:
         """Feed all rows the begin token where a forced token follows it, which the next step feeds."""
         job = self._job
         if self._forced:
             ids, logits = full(job.rows, BOS_ID, np.int64), empty((job.rows, job.vocabulary))
-            position = aligned(positions(0, 1)[0])
+            position = self._position()
             self._hold(1)
             self._library.decoder_step(ctypes.byref(job), address(ids), address(position), address(logits))
             job.length = 1
@@ -191,16 +203,28 @@ class DecoderRows:
 class BeamDecoder(DecoderRows):
     """A beam search that takes all its steps in one call of C."""
 
-    def search(
-        self, length_penalty: float, n_best: int, early_stop_rank: int, caps: Sequence[int], positions: Positions
-    ) -> list[list[Hypothesis]]:
-        """Return the `n_best` hypotheses of each sentence, which has at most `caps` tokens, the end mark included.
+    _models: tuple["BeamDecoder", ...] = ()
+    """This and the others whose probabilities are averaged; empty where it searches alone."""
 
-        Search ends where no live hypothesis, ending now, would outdo the ended one of `early_stop_rank`.
+    def join(self, others: Sequence["BeamDecoder"]) -> None:
+        """Search with the mean of the probabilities of this and `others`, which have the same rows."""
+        self._models = (self, *others)
+        for one, following in pairwise(self._models):
+            one._job.next = ctypes.addressof(following._job)
+
+    def search(self, options: DecodingOptions) -> list[list[Hypothesis]]:
+        """Return the hypotheses of each sentence, best first, found by the algorithm that the options stand for.
+
+        Search ends where no live hypothesis, ending now, would outdo the ended one of the options' `early_stop_rank`.
         """
-        self._read_forced(positions)
-        penalties = length_penalties(max(caps), length_penalty, self._forced)
-        return self._sound(self._searched(self._search_arrays(caps, penalties), n_best, early_stop_rank, positions))
+        models = self._models or (self,)
+        for one in models:
+            one._read_forced()
+        limits = [one._weights.max_length for one in models if one._weights.max_length is not None]
+        caps = length_caps(self._lengths, options, None, min(limits, default=None))
+        penalties = length_penalties(max(caps), options.alpha, self._forced)
+        arrays = self._search_arrays(caps, penalties)
+        return self._sound(self._searched(arrays, beam_of(options)[1], options.early_stop_rank))
 
     def _sound(self, hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """Return the hypotheses of sentences. Raises `DataError` where NaN, to which nothing compares, left none."""
@@ -208,9 +232,7 @@ class BeamDecoder(DecoderRows):
             raise not_finite(self._weights.where)
         return hypotheses
 
-    def _searched(
-        self, arrays: dict[str, Array], n_best: int, early_stop_rank: int, positions: Positions
-    ) -> list[list[Hypothesis]]:
+    def _searched(self, arrays: dict[str, Array], n_best: int, early_stop_rank: int) -> list[list[Hypothesis]]:
         """Return the `n_best` hypotheses of each sentence; the search begins with the content of the arrays."""
         penalties = arrays["penalties"]
         longest = len(penalties) - 1
@@ -219,20 +241,27 @@ class BeamDecoder(DecoderRows):
         job = Search(
             beam=self._beam_size, best=n_best, early_stop_rank=early_stop_rank, longest=longest, **marks, **addresses
         )
+        for one in self._models or (self,):
+            one._job.row_slots, one._job.row_owners = self._job.row_slots, self._job.row_owners
+            # nobody looks at the attention and the states of these steps
+            one._job.begun, one._job.weights_out, one._job.states_out = self._job.begun, None, None
         while self._job.rows:
-            self._go_on(job, len(penalties), positions)
+            self._go_on(job, len(penalties))
         return _hypotheses(arrays, penalties, n_best, self._forced)
 
-    def _go_on(self, search: Search, most: int, positions: Positions) -> None:
+    def _go_on(self, search: Search, most: int) -> None:
         """Take all steps where each thread searches sentences of its own, else `STEPS_PER_CALL` steps."""
         job = self._job
         is_per_thread = self._scratch_size(search) > 0
         # the last step feeds the token before a cap, so no position beyond the longest hypothesis is read
         end = job.length + most if is_per_thread else min(job.length + STEPS_PER_CALL, most - 1)
-        self._hold(end)
+        tables = []
+        for one in self._models or (self,):
+            one._hold(end)
+            tables.append(one._weights.positions(job.length, min(end, most - 1)))
+            one._job.positions = address(tables[-1])
         scratch = empty(self._scratch_size(search))
-        table = _extended(positions(job.length, min(end, most - 1)), end - job.length)
-        search.positions, search.scratch = address(table), address(scratch)
+        search.scratch = address(scratch)
         run = self._library.search_per_thread if is_per_thread else self._library.search_in_step
         run(ctypes.byref(search), ctypes.byref(job), end)
 
@@ -253,6 +282,7 @@ class BeamDecoder(DecoderRows):
             "caps": aligned(np.array(caps, whole), whole),
             "penalties": penalties,
             "logits": empty((rows, vocabulary)),
+            **({"probabilities": empty((rows, vocabulary))} if self._models else {}),
             "tokens": full(rows, self._first, whole),
             **{name: empty(rows, whole) for name in ("next_tokens", "next_slots", "parents", "is_taken")},
             "waiting": empty(sentences, whole),
@@ -284,15 +314,6 @@ def length_penalties(longest: int, alpha: float, forced: int = 0) -> Array:
     values = aligned(np.array([1.0, *((length + forced) ** alpha for length in range(1, longest + 1))], np.float32))
     values.flags.writeable = False
     return values
-
-
-def _extended(table: Array, rows: int) -> Array:
-    """Return the table with zeros after it: C is given an address for each step that it might take."""
-    if len(table) == rows:
-        return table
-    extended = full((rows, table.shape[1]), 0.0)
-    extended[: len(table)] = table
-    return extended
 
 
 def _hypotheses(arrays: dict[str, Array], penalties: Array, n_best: int, forced: int) -> list[list[Hypothesis]]:

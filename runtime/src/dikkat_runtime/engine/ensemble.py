@@ -2,16 +2,17 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from dikkat_runtime.engine.constraints import length_caps, rows_of_beam
 from dikkat_runtime.engine.contract import PLAIN_SEARCH, Engine, SearchRequest, Steps
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence
+from dikkat_runtime.engine.native import NativeEngine, StepDecoder
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.engine.stepwise import sample, stepwise_beam_search
-from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.engine.stepwise import stepwise_search
+from dikkat_runtime.native.arrays import Array, aligned
 
 
 class EnsembleEngine:
@@ -34,30 +35,33 @@ class EnsembleEngine:
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see `Engine`."""
-        is_sampling = isinstance(options, SamplingOptions)
-        beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
-        beam_size = beam_size if is_sampling else rows_of_beam(beam_size, asked.constraints)
-        steps = self.steps(memory, beam_size, asked.neighbours)
-        caps = length_caps(memory.lengths, options, asked.constraints)
-        if (limit := steps.limit) is not None:
-            caps = [min(cap, limit) for cap in caps]
-        if isinstance(options, SamplingOptions):
-            numbers = range(len(caps)) if asked.numbers is None else asked.numbers
-            return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers)]
-        return stepwise_beam_search(steps, options, beam_size, n_best, caps, asked.constraints)
+        natives = [member for member in self.members if isinstance(member, NativeEngine)]
+        if asked.needs_steps(options) or len(natives) < len(self.members):
+            begin = partial(self.steps, memory, neighbours=asked.neighbours)
+            return stepwise_search(begin, memory, options, asked)
+        decoders = [
+            native.search_decoder(part, options, replace(asked, neighbours=near))
+            for native, (part, near) in zip(natives, self._parts(memory, asked.neighbours), strict=True)
+        ]
+        decoders[0].join(decoders[1:])
+        return decoders[0].search(options)
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> "EnsembleSteps":
         """Return single steps of all members side by side; see `Engine`."""
+        parts = self._parts(memory, neighbours)
+        return EnsembleSteps(
+            [member.steps(part, beam_size, near) for member, (part, near) in zip(self.members, parts, strict=True)]
+        )
+
+    def _parts(
+        self, memory: Memory, neighbours: Sequence[Neighbours | None]
+    ) -> list[tuple[Memory, Sequence[Neighbours | None]]]:
+        """Return what each member reads and its neighbours."""
         count = len(self.members)
         near = [[None] * count if one is None else _parts_of(one, count) for one in neighbours]
         of_members = list(zip(*near, strict=True)) if near else [()] * count
-        parts = np.split(memory.states, count, axis=2)
-        return EnsembleSteps(
-            [
-                member.steps(Memory(np.ascontiguousarray(states), memory.lengths), beam_size, own)
-                for member, states, own in zip(self.members, parts, of_members, strict=True)
-            ]
-        )
+        parts = [aligned(states) for states in np.split(memory.states, count, axis=2)]
+        return [(Memory(states, memory.lengths), own) for states, own in zip(parts, of_members, strict=True)]
 
 
 def first_member(engine: Engine) -> Engine:
@@ -125,8 +129,12 @@ class EnsembleSteps:
     def finish(
         self, sentences: Sequence[Sentence], penalties: Array, n_best: int, early_stop_rank: int
     ) -> list[list[Hypothesis]] | None:
-        """Return None: members agree on every single step."""
-        return None
+        """Search on in C where all members can; else return None, and members agree on every single step."""
+        decoders = [member for member in self._members if isinstance(member, StepDecoder)]
+        if len(decoders) < len(self._members):
+            return None
+        decoders[0].join(decoders[1:])
+        return decoders[0].finish(sentences, penalties, n_best, early_stop_rank)
 
     def top(self, values: Array, k: int) -> tuple[Array, Array]:
         """Return the `k` largest of each row (N, M) and their indices, the lowest index first among equals."""

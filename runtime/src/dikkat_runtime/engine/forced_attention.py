@@ -164,9 +164,12 @@ class ForcedStep:
     """(R,) their tokens here; the last of a target is the end mark."""
     logits: Array
     """(R, V)."""
-    normalizers: tuple[Array, Array]
-    """(R, 1) each: the largest logit, and the logarithm of the sum of exp(logit - largest)."""
     steps: Steps
+
+    @property
+    def normalizers(self) -> tuple[Array, Array]:
+        """The largest logit of each row, and the logarithm of the sum of exp(logit - largest); (R, 1) each."""
+        return self.steps.log_normalizers(self.logits)
 
     def log_probabilities(self, tokens: Array) -> Array:
         """Return the log-probability (R,) of one token (R,) for each row."""
@@ -188,7 +191,7 @@ def forced_steps(engine: Engine, memory: Memory, targets: Sequence[Sequence[int]
     while rows:
         logits = steps.step(tokens)
         chosen = np.array([wanted[row][position] for row in rows])
-        yield ForcedStep(position, rows, chosen, logits, steps.log_normalizers(logits), steps)
+        yield ForcedStep(position, rows, chosen, logits, steps)
         position += 1
         staying = [index for index, row in enumerate(rows) if position < len(wanted[row])]
         tokens = [wanted[rows[index]][position - 1] for index in staying]

@@ -1,7 +1,7 @@
 """Outputs of an engine, live hypotheses, and the lists of continuations that decoding step by step works on."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -43,6 +43,12 @@ class Memory:
     """Tokens of each source, its end mark included where the model reads one."""
     words: tuple[Array, ...] | None = None
     """Rising ids of the words that the translation of each source may consist of; None where these are all."""
+
+    def of(self, numbers: Sequence[int]) -> "Memory":
+        """Return the states of the sources with these numbers, which may repeat."""
+        lengths = tuple(self.lengths[number] for number in numbers)
+        words = None if self.words is None else tuple(self.words[number] for number in numbers)
+        return replace(self, states=self.states[list(numbers), : max(lengths)], lengths=lengths, words=words)
 
 
 def require_finite(values: Array, where: str) -> Array:

@@ -2,21 +2,22 @@
 
 import ctypes
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ctypes import c_float, c_int64, c_void_p
+from dataclasses import replace
+from functools import partial
 from itertools import accumulate
 
 import numpy as np
 
-from dikkat_runtime.engine.constraints import length_caps, rows_of_beam
 from dikkat_runtime.engine.contract import PLAIN_SEARCH, EngineInfo, SearchRequest
-from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights, Positions
+from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions, log_normalizers, top
+from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of, log_normalizers, top
 from dikkat_runtime.engine.settings import ModelSettings, sinusoids
 from dikkat_runtime.engine.shortlist import Shortlist
-from dikkat_runtime.engine.stepwise import sample, stepwise_beam_search
+from dikkat_runtime.engine.stepwise import stepwise_search
 from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decoder_layers, encoder_layers
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
@@ -40,25 +41,18 @@ class StepDecoder(BeamDecoder):
         memory: Memory,
         beam_size: int,
         threads: int,
-        positions: Positions,
-        limit: int | None = None,
         neighbours: Sequence[Neighbours | None] = (),
     ) -> None:
-        """`positions` gives the rows that are added to the embeddings at positions of a range.
-
-        There are at most `limit`.
-        """
+        """`beam_size` rows for each source of `memory`, each of which looks at its `neighbours`."""
         super().__init__(weights, memory, beam_size, threads, neighbours)
-        self._positions, self.limit = positions, limit
+        self.limit = weights.max_length
         self._slots = list(range(self._job.slots))
         layers, heads = weights.settings.decoder_layers, weights.settings.num_heads
         # only the weights of the last layer are read
         self._looked_at = full((self._job.slots, heads, self._job.source_length), 0.0)
         self._outputs = (c_void_p * (2 * layers))(*[None] * (2 * layers - 1), address(self._looked_at))
-        self._job.weights_out = ctypes.addressof(self._outputs)
         self._states = full((self._job.slots, weights.settings.model_dim), 0.0)
-        self._job.states_out = address(self._states)
-        self._read_forced(positions)
+        self._read_forced()
 
     @property
     def length(self) -> int:
@@ -76,7 +70,8 @@ class StepDecoder(BeamDecoder):
         self._hold(job.length + 1)
         # the begin mark was fed before the token that is forced after it
         fed = [self._first if token == BOS_ID else token for token in tokens]
-        ids, position = aligned(np.array(fed), np.int64), aligned(self._positions(job.length, job.length + 1)[0])
+        ids, position = aligned(np.array(fed), np.int64), self._position()
+        job.weights_out, job.states_out = ctypes.addressof(self._outputs), address(self._states)
         logits = empty((job.rows, job.vocabulary))
         if self._library.decoder_step(ctypes.byref(job), address(ids), address(position), address(logits)):
             raise IndexError("a token lies outside the vocabulary")
@@ -126,10 +121,7 @@ class StepDecoder(BeamDecoder):
         for sentence in sentences:
             _enter(sentence, arrays, self._forced)
         arrays["tokens"][: self._job.rows] = [row.tokens[-1] for sentence in sentences for row in sentence.rows]
-        # nobody looks at the attention and the states of these steps
-        self._job.weights_out = self._job.states_out = None
-        hypotheses = self._searched(arrays, n_best, early_stop_rank, self._positions)
-        self._job.weights_out, self._job.states_out = ctypes.addressof(self._outputs), address(self._states)
+        hypotheses = self._searched(arrays, n_best, early_stop_rank)
         return self._sound([hypotheses[sentence.number] for sentence in sentences])
 
     def _take_rows(self, slots: list[int], owners: Sequence[int]) -> None:
@@ -172,8 +164,11 @@ class NativeEngine:
         precision: Precision = "float32",
         threads: int | None = None,
         shortlist: Shortlist | None = None,
+        adapts: "tuple[NativeEngine, Collection[str]] | None" = None,
     ) -> None:
         """Take over `arrays` by their names; `where` is their file, for messages.
+
+        An engine that `adapts` another one of an equal model shares all that is not among the updated names.
 
         With a `shortlist`, search writes its words alone, but not under constraints or limits on repetition.
         Raises `DataError` for a weight that is missing, left over, of another shape or not finite, and `UsageError`
@@ -185,6 +180,10 @@ class NativeEngine:
         self._learned: Array | None = None
         self._table: Array = empty((0, settings.model_dim))
         weights = Weights(arrays, where, precision == "int8", threads)
+        if adapts is not None:
+            weights = replace(weights, base=adapts[0].weights, updated=adapts[1])
+        # the base is one that others find as long as this engine lives
+        self._adapts = adapts
         self._read_embeddings(weights)
         linears, norms = encoder_layers(weights, settings)
         self._linears, self._norms = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms)
@@ -193,12 +192,21 @@ class NativeEngine:
         bias = weights.array("output_bias", settings.output_size) if settings.output_bias else None
         output = weights.matrix(self._output, bias)
         self._decoder = DecoderWeights(
-            settings, self._target, self._scale, [*steps, output], sources, norms, precision, where
+            settings,
+            self._target,
+            self._scale,
+            [*steps, output],
+            sources,
+            norms,
+            precision,
+            where,
+            self.positions,
+            None if self._learned is None else len(self._learned) - (settings.target_prefix is not None),
         )
         self._shortlist, self._words = shortlist, None if shortlist is None else WordRows(output, bias)
         weights.check_all_used()
         # the arrays must live as long as C reads them
-        self._weights = weights
+        self.weights: Weights = weights
 
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
         """Encode sources (ids without an end mark, none empty) with `threads` threads, by default the engine's.
@@ -221,36 +229,27 @@ class NativeEngine:
         if library()[0].encoder_run(ctypes.byref(job), address(states)):
             raise MemoryError(msg("no memory left to encode"))
         words = None if self._shortlist is None else tuple(map(self._shortlist.of, sources))
-        return Memory(_padded(require_finite(states, self._weights.where), lengths), lengths, words)
+        return Memory(_padded(require_finite(states, self.weights.where), lengths), lengths, words)
 
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
         """Return the hypotheses of each source, best first; see `Engine`."""
-        caps = length_caps(memory.lengths, options, asked.constraints)
-        # no hypothesis may be longer than the table of learned positions
-        if self._learned is not None:
-            longest = len(self._learned) - (self.settings.target_prefix is not None)
-            caps = [min(cap, longest) for cap in caps]
-        threads, constraints, neighbours = asked.threads or self.info.threads, asked.constraints, asked.neighbours
-        if isinstance(options, SamplingOptions):
-            steps = StepDecoder(self._decoder, memory, 1, threads, self.positions)
-            numbers = range(len(caps)) if asked.numbers is None else asked.numbers
-            return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers)]
-        beam_size, n_best = (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
-        if options.limits_repetition or constraints is not None:
-            beam_size = rows_of_beam(beam_size, constraints)
-            steps = StepDecoder(self._decoder, memory, beam_size, threads, self.positions, neighbours=neighbours)
-            return stepwise_beam_search(steps, options, beam_size, n_best, caps, constraints)
+        if asked.needs_steps(options):
+            threads = asked.threads or self.info.threads
+            begin = partial(StepDecoder, self._decoder, memory, threads=threads, neighbours=asked.neighbours)
+            return stepwise_search(begin, memory, options, asked)
+        return self.search_decoder(memory, options, asked).search(options)
+
+    def search_decoder(self, memory: Memory, options: DecodingOptions, asked: SearchRequest) -> BeamDecoder:
+        """Return a decoder that takes all steps of a search in one call of C."""
+        (beam_size, _), neighbours = beam_of(options), asked.neighbours
         words = self._words_of(memory, beam_size, neighbours)
-        decoder = BeamDecoder(self._decoder, memory, beam_size, threads, neighbours, words)
-        return decoder.search(options.alpha, n_best, options.early_stop_rank, caps, self.positions)
+        return BeamDecoder(self._decoder, memory, beam_size, asked.threads or self.info.threads, neighbours, words)
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> StepDecoder:
         """Return a decoder of single steps over encoded sources, with `beam_size` rows for each."""
-        forced = self.settings.target_prefix is not None
-        limit = None if self._learned is None else len(self._learned) - forced
-        return StepDecoder(self._decoder, memory, beam_size, self.info.threads, self.positions, limit, neighbours)
+        return StepDecoder(self._decoder, memory, beam_size, self.info.threads, neighbours)
 
     def _words_of(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None]) -> WordsOfBatch | None:
         """Return what a search may write; a sentence with neighbours may write all words, since these hold any."""

@@ -124,6 +124,11 @@ class BeamOptions(DecodingOptions):
         return self.beam_size - 1 if self.thorough else 0
 
 
+def beam_of(options: DecodingOptions) -> tuple[int, int]:
+    """Return how many hypotheses of a sentence are followed side by side, and how many are returned."""
+    return (options.beam_size, options.n_best) if isinstance(options, BeamOptions) else (1, 1)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingOptions(DecodingOptions):
     """Options of sampling: the temperature first, then top-k, then top-p on what top-k left, then min-p."""

@@ -206,7 +206,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     if not isinstance(model, dict):
         raise DataError("{where}: damaged: it has no section `model`; restore the file", where)
     fields = set(ModelSettings.__dataclass_fields__)
-    known, chosen = {*allowed, *_IGNORED, *fields}, fields.difference(_BY_STACKS)
+    known, chosen = {*allowed, *_IGNORED, *fields}, fields.difference((*_BY_STACKS, "target_prefix"))
     if unknown := sorted(set(model) - known):
         raise UsageError(
             "{where}: model.{setting} is a setting that this runtime does not know; upgrade it", where, unknown[0]

@@ -10,18 +10,18 @@ of the constraint is met (Post and Vilar 2018).
 """
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 
-from dikkat_runtime.engine.constraints import Constraint
-from dikkat_runtime.engine.contract import Steps
+from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_beam
+from dikkat_runtime.engine.contract import Memory, SearchRequest, Steps
 from dikkat_runtime.engine.decoding import length_penalties
 from dikkat_runtime.engine.hypotheses import NEVER, NO_BONUS, Candidate, Hypothesis, Row, Sentence, allocated, constrain
 from dikkat_runtime.engine.options import (
-    BeamOptions,
     DecodingOptions,
     SamplingOptions,
+    beam_of,
     completing_tokens,
     draw,
     penalize,
@@ -30,18 +30,23 @@ from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 
-def stepwise_beam_search(
-    steps: Steps,
+def stepwise_search(
+    steps_of: Callable[[int], Steps],
+    memory: Memory,
     options: DecodingOptions,
-    beam_size: int,
-    n_best: int,
-    caps: Sequence[int],
-    constraints: Sequence[Constraint | None] | None = None,
+    asked: SearchRequest,
 ) -> list[list[Hypothesis]]:
-    """Return the `n_best` hypotheses of each sentence under its constraint and the limits on repetition of `options`.
+    """Return the hypotheses of each source under its constraint and the limits on repetition; see `Engine.search`.
 
-    `steps` has `beam_size` rows for each sentence.
+    `steps_of` begins steps over `memory` with so many rows for each source.
     """
+    (beam_size, n_best), constraints = beam_of(options), asked.constraints
+    beam_size = rows_of_beam(beam_size, constraints)
+    steps = steps_of(beam_size)
+    caps = length_caps(memory.lengths, options, constraints, steps.limit)
+    if isinstance(options, SamplingOptions):
+        numbers = range(len(caps)) if asked.numbers is None else asked.numbers
+        return [[hypothesis] for hypothesis in sample(steps, options, caps, numbers)]
     penalties = length_penalties(max(caps), options.alpha, steps.forced)
     sentences = [
         _begun(number, cap, beam_size, None if constraints is None else constraints[number])
@@ -325,8 +330,7 @@ class ResumableSearch:
     def search(self, kept: Sequence[int], constraint: Constraint) -> list[Hypothesis]:
         """Return the hypotheses, best first, that begin with the tokens `kept` and meet the constraint as a whole."""
         options, steps = self._options, self._steps
-        cap = options.length_cap(self._source_length) + constraint.missing(constraint.start)
-        cap = cap if steps.limit is None else min(cap, steps.limit)
+        (cap,) = length_caps([self._source_length], options, [constraint], steps.limit)
         kept = list(kept[: cap - 1])
         state, log_probability = constraint.start, self._read(kept)
         for token in kept:
@@ -334,7 +338,7 @@ class ResumableSearch:
         rows = [Row(kept, log_probability if rank == 0 else NEVER, state) for rank in range(self._beam_size)]
         if self._beam_size > 1:
             steps.continue_from([0] * self._beam_size, [0] * self._beam_size)
-        n_best = options.n_best if isinstance(options, BeamOptions) else 1
+        _, n_best = beam_of(options)
         penalties = length_penalties(cap, options.alpha, steps.forced)
         return search_on(steps, options, n_best, penalties, [Sentence(0, cap, rows, constraint)])[0]
 

@@ -1,11 +1,12 @@
 """Read the weights of a model by their names, in the layout of the kernels."""
 
 import ctypes
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from ctypes import POINTER, c_float, c_int8, c_int32
 from dataclasses import dataclass, field
 from itertools import accumulate
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -28,15 +29,31 @@ class Weights:
     """The file, for messages."""
     in_bytes: bool
     threads: int
+    base: "Weights | None" = None
+    """Weights of an equal model, whose arrays and layers are shared where their names are not `updated`."""
+    updated: Collection[str] = ()
     used: set[str] = field(default_factory=set)
+    _shared: dict[Any, Any] = field(default_factory=dict)
+    """Arrays and linear layers by name, sizes and rows, for those who share them."""
     _kept: list[Array] = field(default_factory=list)
     """The arrays that C reads in place."""
 
     def array(self, name: str, *shape: int) -> Array:
         """Return a copy of one array that C can read, and keep it. Raises as `_copy`."""
-        copy = self._copy(name, *shape)
-        self._kept.append(copy)
+        copy = None if self.base is None else self._of_base(name, (name, shape))
+        if copy is None:
+            copy = self._copy(name, *shape)
+            self._kept.append(copy)
+        self._shared[name, shape] = copy
         return copy
+
+    def _of_base(self, name: str, key: Any) -> Any:
+        """Return what the base keeps by a key, which holds the weight of this name; None where it is not shared."""
+        assert self.base is not None
+        shared = None if name in self.updated else self.base._shared.get(key)
+        if shared is not None:
+            self.used.add(name)
+        return shared
 
     def _copy(self, name: str, *shape: int) -> Array:
         """Return a copy of one array. Raises `DataError` where it is missing or has another shape or type."""
@@ -60,17 +77,29 @@ class Weights:
 
     def linear(self, name: str, outputs: int, inputs: int, rows: slice = slice(None)) -> Linear:
         """Return some `rows` of a linear layer, in eight bits where weights are: then it holds no other numbers."""
-        weight = (self._copy if self.in_bytes else self.array)(f"{name}.weight", outputs, inputs)
         bias = self.array(f"{name}.bias", outputs) if self.has(f"{name}.bias") else None
-        layer = self.matrix(weight[rows], None if bias is None else bias[rows])
+        key = name, outputs, inputs, rows.start, rows.stop
+        layer: Linear | None = None if self.base is None else self._of_base(f"{name}.weight", key)
+        if layer is not None:
+            self._shared[key] = layer
+            return layer
+        weight = (self._copy if self.in_bytes else self.array)(f"{name}.weight", outputs, inputs)
+        layer = self.matrix(weight[rows], None if bias is None else bias[rows], is_kept=False)
         if self.in_bytes:
             layer.weight = None
+        self._shared[key] = layer
         return layer
 
-    def matrix(self, weight: Array, bias: Array | None = None) -> Linear:
-        """Return a linear layer of a matrix (outputs, inputs) that is kept already."""
-        packed = self._packed(weight) if self.in_bytes else ()
-        return Linear(address(weight), address(bias), weight.shape[1], weight.shape[0], *map(address, packed))
+    def matrix(self, weight: Array, bias: Array | None = None, *, is_kept: bool = True) -> Linear:
+        """Return a linear layer of a matrix (outputs, inputs); one that `is_kept` has an address of its own."""
+        key = address(weight), address(bias), weight.shape
+        layer: Linear | None = self.base._shared.get(key) if self.base is not None and is_kept else None
+        if layer is None:
+            packed = self._packed(weight) if self.in_bytes else ()
+            layer = Linear(address(weight), address(bias), weight.shape[1], weight.shape[0], *map(address, packed))
+        if is_kept:
+            self._shared[key] = layer
+        return layer
 
     def recurrent(self, name: str, width: int) -> Linear:
         """Return content (no bias) and forget gate of a recurrent unit as one linear layer, the content first."""

@@ -107,9 +107,11 @@ class Decoder(ctypes.Structure):
         *_numbers("rows", "length"),
         *_addresses("row_slots", "row_owners", "begun"),
         ("threads", c_int64),
-        *_addresses("scratch", "neighbour_states", "neighbour_rates", "neighbour_tokens", "neighbour_starts"),
+        ("scratch", c_void_p),
+        ("scratch_rows", c_int64),
+        *_addresses("neighbour_states", "neighbour_rates", "neighbour_tokens", "neighbour_starts"),
         ("neighbour_weight", c_float),
-        *_addresses("states_out", "weights_out", "words"),
+        *_addresses("states_out", "weights_out", "words", "positions", "next"),
     ]
 
 
@@ -118,7 +120,7 @@ class Search(ctypes.Structure):
 
     _fields_ = [
         *_numbers("beam", "best", "early_stop_rank", "longest", "padding", "begin", "end"),
-        *_addresses("caps", "penalties", "positions", "logits"),
+        *_addresses("caps", "penalties", "logits", "probabilities"),
         *_addresses("tokens", "next_tokens", "next_slots", "parents", "is_taken", "waiting"),
         *_addresses("ranked", "ranked_tokens", "candidates", "candidate_indices"),
         *_addresses("live_tokens", "history", "live"),

@@ -26,7 +26,7 @@ FOLDERS = ("corpus", "held_out")
 MEMBERS = "members"
 """Folder of further runs, named by their numbers from 2, whose probabilities are averaged with those of the run."""
 CORPUS = (
-    *(f"corpus/{part}.{kind}.npy" for part in ("train", "validation") for kind in ("ids", "offsets")),
+    *(f"corpus/{part}.{kind}.npy" for part in ("train", "validation", "general") for kind in ("ids", "offsets")),
     "corpus/train.links.npy",
 )
 PREPARED = (
@@ -36,7 +36,7 @@ PREPARED = (
     WORD_TABLE,
     WORD_SCORES,
     *CORPUS,
-    *(f"held_out/{part}.{side}.txt" for part in ("validation", "test") for side in ("source", "target")),
+    *(f"held_out/{part}.{side}.txt" for part in ("validation", "general", "test") for side in ("source", "target")),
     CONFIG,
 )
 """Files that are written before training and never changed."""

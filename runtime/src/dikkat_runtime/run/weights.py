@@ -5,14 +5,14 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.errors import DataError, MissingInputError, OutOfMemoryError, msg, unreadable
+from dikkat_runtime.errors import DataError, MissingInputError, OutOfMemoryError, UsageError, msg, unreadable
 from dikkat_runtime.files import open_regular
 from dikkat_runtime.strict_json import parse_json
 
@@ -25,10 +25,18 @@ _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4
 """The types of arrays of a run, by their names in the file."""
 STORED_PRECISION = "precision"
 """The note of the precision that weights were exported in; none for float32."""
+EXPORTED_FROM = "exported_from"
+"""The note of the checksum that the weights of an export had before they were stored in eight bits."""
 MEMORY_SHARE = {"float32": 1.0, "int8": 0.5}
 """What an engine holds in memory of its own, at least, as a share of a file of float32 numbers, by its precision."""
 SCALE = ":scale"
 """Ends the name of the array with the size of a step of each row of a matrix in eight bits."""
+ADAPTS, BASE = "adapts", "base"
+"""The notes of an adapter: the checksum of the weights that it updates, and the path of the run that they are of."""
+UP, DOWN = ":up", ":down"
+"""End the names of the factors (E, R) and (R, D) whose product an adapter adds to a matrix of its base."""
+_known: dict[Path, None] = {}
+"""The files of weights that this process has read or was told of, among which adapters look for their bases."""
 
 
 def require_weights(path: Path) -> None:
@@ -74,8 +82,8 @@ def require_memory(path: Path, precision: str) -> None:
 def read_weights(path: Path) -> dict[str, Array]:
     """Return the float32 arrays of a safetensors file of dikkat after comparing its checksum.
 
-    Matrices that an export stored in eight bits are the rows of steps times their sizes. Raises `MissingInputError` or
-    `DataError`.
+    Matrices that an export stored in eight bits are the rows of steps times their sizes, and those of an adapter the
+    updated ones of its base. Raises `MissingInputError` or `DataError`.
     """
     require_weights(path)
     stored = read_arrays(path, "F32", "I8")
@@ -88,7 +96,74 @@ def read_weights(path: Path) -> dict[str, Array]:
                     "{path}: damaged: {name} is in eight bits without their sizes; restore the file", path, name
                 )
             weights[name] = steps * scale[:, None]
-    return weights
+    _known[path] = None
+    return _adapted(path, weights) if any(name.endswith(UP) for name in weights) else weights
+
+
+class AdaptedWeights(dict[str, Array]):
+    """The whole weights of an adapter."""
+
+    def __init__(self, weights: Mapping[str, Array], base: Path, updated: Mapping[str, Array]) -> None:
+        """`updated` has what is not as in the file `base`."""
+        super().__init__({**weights, **updated})
+        self.base, self.updated = base, frozenset(updated)
+
+
+def _adapted(path: Path, factors: Mapping[str, Array]) -> AdaptedWeights:
+    """Return the weights of an adapter with these factors. Raises `DataError` where they do not fit its base."""
+    if (base := base_of(path)) is None:
+        raise DataError("{path}: damaged: names no base; restore the file", path)
+    before, updated = read_weights(base), dict[str, Array]()
+    for name in (name.removesuffix(UP) for name in sorted(factors) if name.endswith(UP)):
+        up, down, matrix = factors[name + UP], factors.get(name + DOWN), before.get(name)
+        if down is None or matrix is None or (up.shape, down.shape) != _factor_shapes(down, matrix):
+            raise DataError("{path}: damaged: {name} does not fit the matrix of its base; restore the file", path, name)
+        updated[name] = matrix + up @ down
+    return AdaptedWeights(before, base, updated)
+
+
+def _factor_shapes(down: Array, matrix: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    rank = down.shape[:1]
+    return matrix.shape[:1] + rank, rank + matrix.shape[1:]
+
+
+def base_of(path: Path) -> Path | None:
+    """Return the file that the adapter at `path` updates, which is known to this process or where it was; else None.
+
+    Raises `MissingInputError`, or `DataError`.
+    """
+    wanted = read_note(path, ADAPTS)
+    if wanted is None:
+        return None
+    noted = Path(read_note(path, BASE) or "") / path.name
+    for file in (noted, *_known):
+        if file.exists() and wanted in _checksums(file):
+            return file
+    raise MissingInputError(
+        "{adapter}: the run that it adapts is not in {base} any more; name it before --adapter {adapter}",
+        path.parent,
+        noted.parent,
+    )
+
+
+def offer_base(path: Path, adapter: Path) -> None:
+    """Let the file `adapter` update the weights at `path`.
+
+    Raises `UsageError` for an adapter of another base and for whole weights, `MissingInputError` or `DataError`.
+    """
+    wanted = read_note(adapter, ADAPTS)
+    if wanted is None:
+        raise UsageError("{adapter}: is a whole model, not an adapter; use it alone", adapter.parent)
+    if wanted not in (own := _checksums(path)):
+        raise UsageError(
+            "{adapter}: adapts the weights {wanted}, but {base} has {own}; name the run that it was trained from"
+        ).fill(adapter.parent, wanted[:8], path.parent, own[0][:8])
+    _known[path] = None
+
+
+def _checksums(path: Path) -> tuple[str, str | None]:
+    """Return the checksum of a file of weights, and the one before it was exported in eight bits."""
+    return read_checksum(path), read_note(path, EXPORTED_FROM)
 
 
 def read_arrays(path: Path, *kinds: str) -> dict[str, Array]:

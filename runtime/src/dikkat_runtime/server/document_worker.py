@@ -18,7 +18,6 @@ from typing import BinaryIO
 
 import numpy as np
 
-from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.fragments import Structure
 from dikkat_runtime.documents.placement import MAX_WHOLE_LENGTH
@@ -31,6 +30,7 @@ from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.frames import Fields, frame, read_frame
 from dikkat_runtime.server.marked_up import translate_marked_up
 from dikkat_runtime.server.segments import Fixed, segments_of, split_text
+from dikkat_runtime.tasks.aligner import word_spans
 
 MAX_MAP_SIZE = 4_000_000
 """Characters of a sentence times those of its translation, above which tags are inserted without attention."""

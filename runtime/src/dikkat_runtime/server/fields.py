@@ -157,3 +157,5 @@ class TextOptions:
     """True if a line break ends a sentence."""
     alternatives: int = 0
     glossary: Glossary | None = None
+    memory: str | None = None
+    """The name of a translation memory."""

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from dikkat_runtime.documents.alignment import word_spans
+from dikkat_runtime.documents.memories import read_memory
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DikkatError, UsageError, msg
@@ -16,9 +16,10 @@ from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
+from dikkat_runtime.tasks.aligner import Aligner, CrossAttention, word_spans
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
+from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
@@ -48,6 +49,8 @@ class ServedModel:
     threads: int | None = None
     has_attention: bool = False
     """True if it is a translator with readable cross-attention."""
+    memories: dict[str, KnownTranslations] = field(default_factory=dict)
+    """The translation memories of a translator by their names; all are used where a request names none."""
     judge: Judge | None = None
     """The judge of confidence, where it has been fitted for the run."""
 
@@ -55,6 +58,11 @@ class ServedModel:
     def pair(self) -> tuple[str, str]:
         """Source and target language, in the form in which they are compared."""
         return normal(self.source), normal(self.target)
+
+    def use(self, memories: dict[str, KnownTranslations]) -> None:
+        """Let a translator use these memories, in their order."""
+        if memories:
+            self.memories, self.model.memories = memories, list(memories.values())
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -108,6 +116,8 @@ class Translate:
     model: ServedModel
     options: BeamOptions
     glossary: Glossary | None = None
+    memory: str | None = None
+    """The name of the only memory that is used; None where all are."""
     unplaced: dict[str, tuple[Term, ...]] = field(default_factory=dict, compare=False)
     """The terms of the glossary that a translated segment does not hold, for segments with such terms."""
 
@@ -118,7 +128,10 @@ class Translate:
 
     def run(self, texts: Sequence[str]) -> list[Translation]:
         """Return one translation for each text."""
-        translations: list[Translation] = self.model.model.translate(texts, self.options, glossary=self.glossary)
+        memories = None if self.memory is None else [self.model.memories[self.memory]]
+        translations: list[Translation] = self.model.model.translate(
+            texts, self.options, glossary=self.glossary, memories=memories
+        )
         if self.glossary is not None:
             self.unplaced.update(
                 (text, translation.unplaced)
@@ -206,6 +219,30 @@ def load_model(spec: str, precision: PrecisionName, threads: int | None, *, all_
     return model
 
 
+def load_memories(
+    models: Sequence[ServedModel], paths: Sequence[Path], note: Callable[[str], object] = lambda line: None
+) -> None:
+    """Give each translator the memories of its languages, by the names of the files without their endings.
+
+    Raises as `read_memory`, and `UsageError` for two memories of one name and one that is for no model.
+    """
+    names = [path.name.partition(".")[0] for path in paths]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise UsageError("two memories are named {name}; rename one of the files", twice)
+    for name, path in zip(names, paths, strict=True):
+        refused: list[UsageError] = []
+        translators = [model for model in models if model.kind == "translator"]
+        for model in translators:
+            try:
+                model.memories[name] = read_memory(path, (model.source, model.target), note)
+            except UsageError as error:
+                refused.append(error)
+        if len(refused) == len(translators):
+            raise refused[0] if refused else UsageError("{path}: no translator is served that could use it", path)
+    for model in models:
+        model.use(model.memories)
+
+
 def split_spec(spec: str) -> tuple[str, Path]:
     """Return name and directory; the name is empty where none is given.
 
@@ -243,12 +280,18 @@ class Catalog:
         threads: int | None = None,
         *,
         all_words: bool = False,
+        memories: Sequence[Path] = (),
+        note: Callable[[str], object] = lambda line: None,
     ) -> None:
-        """Load DIR or NAME=DIR of each of `specs`. Raises `UsageError` for two of one name, or one pair unnamed."""
+        """Load DIR or NAME=DIR of each of `specs`, and the `memories` of their translators, of which a `note` tells.
+
+        Raises `UsageError` for two of one name, or one pair unnamed, and as `load_memories`.
+        """
         self._specs, self._precision, self._threads = tuple(specs), precision, threads
         self._all_words = all_words
         self.models = [self._load(spec) for spec in self._specs]
         _check_names(self.models, self._specs)
+        load_memories(self.models, memories, note)
 
     def reload(self, say: Callable[[str], None]) -> int:
         """Load every run again, and return how many were replaced; one that is broken keeps its old model."""
@@ -266,6 +309,7 @@ class Catalog:
                 what = f"{error}" if isinstance(error, DikkatError) else _unforeseen(spec, error)
                 say(msg("{error}; the model that was loaded before stays in use").fill(what))
                 continue
+            model.use(old.memories)
             fresh[number] = model
             replaced += 1
         self.models = fresh

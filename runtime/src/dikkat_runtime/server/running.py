@@ -48,7 +48,14 @@ def run_server(settings: ServeSettings) -> int:
     listener = listen(settings.host, settings.port)
     try:
         _raise_file_limit()
-        catalog = Catalog(settings.runs, settings.precision, settings.threads, all_words=settings.all_words)
+        catalog = Catalog(
+            settings.runs,
+            settings.precision,
+            settings.threads,
+            all_words=settings.all_words,
+            memories=settings.memories,
+            note=say,
+        )
         services = Services(settings, catalog)
         server = _Server(services, listener)
         # what stays until the end is not looked at in every collection of garbage

@@ -115,6 +115,9 @@ class ServeSettings:
     allowed_origins: Annotated[
         tuple[str, ...], Setting("allow-origin", "Allow web pages of this origin (CORS); * allows all.", WHO, "URL")
     ] = ()
+    memories: Annotated[
+        tuple[Path, ...], Setting("memory", "Translation memory (.tmx, .tsv), named as its file.", _HOW)
+    ] = ()
     precision: Annotated[
         PrecisionName, Setting("precision", "int8 is faster; auto decides by what training measured.", _HOW)
     ] = "auto"

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from dikkat_runtime.documents.alignment import word_spans
 from dikkat_runtime.documents.placement import MAX_WHOLE_LENGTH
 from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.engine.options import BeamOptions
@@ -22,6 +21,7 @@ from dikkat_runtime.server.models import ModelTask, ServedModel, Task, Translate
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Fixed, Part, in_thread, segments_of, split_text
 from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
+from dikkat_runtime.tasks.aligner import word_spans
 from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.glossary import Term
 
@@ -55,11 +55,17 @@ async def translate_texts(
     call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions
 ) -> list[Translated]:
     """Translate texts in their order. Raises as `Call.compute`."""
+    if options.memory is not None and options.memory not in model.memories:
+        known = ", ".join(model.memories) or "none"
+        message = f"there is no memory {options.memory[:80]!r} for these languages; there are: {known}"
+        raise RequestError("not_found", message, param="translation_memory_id")
     # before any work, and again after it
     call.check_queue()
     plain = [number for number, text in enumerate(texts) if is_plain(text, options)]
     beam = max(call.services.settings.beam_size, options.alternatives + 1)
-    task = Translate(model, BeamOptions(beam_size=beam, n_best=options.alternatives + 1), options.glossary)
+    task = Translate(
+        model, BeamOptions(beam_size=beam, n_best=options.alternatives + 1), options.glossary, options.memory
+    )
     plain_ranks = await _plain_texts(call, task, [texts[number] for number in plain], options)
     ranks = dict(zip(plain, plain_ranks, strict=True))
     if len(plain) < len(texts):

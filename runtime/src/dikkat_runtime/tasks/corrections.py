@@ -3,10 +3,10 @@
 import json
 import re
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -29,7 +29,26 @@ _PATIENCE = 10.0
 """Seconds that another process may hold the lock."""
 
 
-class Corrections:
+class KnownTranslations:
+    """Texts with translations that people made, as those of a translation memory."""
+
+    def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
+        """Keep sources with their translations; of equal sources the last counts."""
+        self._texts = {_key(source): (source, target) for source, target in pairs}
+        """By the key of a source: the source as it was written, and its translation."""
+        self.kept: Sequence[tuple[str, str]] = list(self._texts.values())
+        """All pairs, as they were at the last look; the same list until they change."""
+
+    def get(self, source: str) -> str | None:
+        """Return the translation of a source, whatever its white space; None where there is none."""
+        entry = self._texts.get(_key(source))
+        return None if entry is None else entry[1]
+
+    def refresh(self) -> None:
+        """Look whether something has changed, which never happens here."""
+
+
+class Corrections(KnownTranslations):
     """The corrections of one run; entries that another process writes are read at the next refresh."""
 
     def __init__(self, run: Path, *, is_fixed: bool = False) -> None:
@@ -39,24 +58,13 @@ class Corrections:
         """
         self._run, self._path, self._is_fixed = run, run / FILE_NAME, False
         self._read_at: tuple[int, int, int] | None = None
-        self._pairs: list[tuple[str, str]] = []
-        self._texts: dict[str, tuple[str, str]] = {}
-        """By the key of a source: the source as it was written, and its translation."""
+        self._texts, self.kept = {}, []
         if is_fixed:
             self.refresh()
             self._is_fixed = True
 
     def __len__(self) -> int:
         return len(self._current())
-
-    def get(self, source: str) -> str | None:
-        """Return the corrected translation of a source, whatever its white space; None where there is none."""
-        entry = self._texts.get(_key(source))
-        return None if entry is None else entry[1]
-
-    def kept(self) -> Sequence[tuple[str, str]]:
-        """Return what `pairs` does, as it was at the last look; the same list until the file changes."""
-        return self._pairs
 
     def refresh(self) -> None:
         """Read the file again where it has changed. Raises `DataError` where it is damaged, `MissingInputError`."""
@@ -65,12 +73,12 @@ class Corrections:
         try:
             status = self._path.stat()
         except FileNotFoundError:
-            self._read_at, self._texts, self._pairs = None, {}, []
+            self._read_at, self._texts, self.kept = None, {}, []
             return
         read_at = status.st_mtime_ns, status.st_size, status.st_ino
         if read_at != self._read_at:
             self._texts, self._read_at = self._read(), read_at
-            self._pairs = list(self._texts.values())
+            self.kept = list(self._texts.values())
 
     def pairs(self) -> list[tuple[str, str]]:
         """Return all sources with their translations, the oldest first."""
@@ -156,22 +164,25 @@ class NearIndex:
     def __init__(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Index sources with their corrected translations."""
         self._pairs = list(pairs)
-        self._words = [_words(source) for source, _ in pairs]
-        self._holders: dict[str, list[int]] = {}
-        for number, words in enumerate(self._words):
-            for word in words:
-                self._holders.setdefault(word, []).append(number)
+        words = [_words(source) for source, _ in pairs]
+        self._lengths = np.array([len(own) for own in words], np.int64)
+        holders: dict[str, list[int]] = {}
+        for number, own in enumerate(words):
+            for word in own:
+                holders.setdefault(word, []).append(number)
+        self._holders = {word: np.array(numbers, np.int32) for word, numbers in holders.items()}
 
     def near(self, text: str) -> list[NearCorrection]:
         """Return the most similar corrections, the best first, of equals the newest."""
         words = _words(text)
-        shared = Counter(number for word in words for number in self._holders.get(word, ()))
-        similar = [
-            NearCorrection(*self._pairs[number], 2 * count / (len(words) + len(self._words[number])))
-            for number, count in sorted(shared.items(), reverse=True)
-            if 2 * count >= MIN_SIMILARITY * (len(words) + len(self._words[number]))
-        ]
-        return sorted(similar, key=lambda item: -item.similarity)[:MAX_NEAR]
+        holders = [self._holders[word] for word in words if word in self._holders]
+        if not holders:
+            return []
+        shared = np.bincount(np.concatenate(holders), minlength=len(self._lengths))
+        numbers = np.flatnonzero((shared > 0) & (2 * shared >= MIN_SIMILARITY * (len(words) + self._lengths)))
+        similarity = 2 * shared[numbers] / (len(words) + self._lengths[numbers])
+        best = np.lexsort((-numbers, -similarity))[:MAX_NEAR]
+        return [NearCorrection(*self._pairs[int(numbers[row])], float(similarity[row])) for row in best]
 
 
 class CorrectionMemory:
@@ -194,19 +205,27 @@ class CorrectionMemory:
         """
         self._engine, self._tokenizers, self._languages = engine, tokenizers, languages
         self._reading, self._surrogates, self._longest = reading, surrogates, longest
-        self._index: tuple[Sequence[tuple[str, str]], NearIndex] | None = None
+        self._indices: WeakKeyDictionary[KnownTranslations, tuple[Sequence[tuple[str, str]], NearIndex]]
+        self._indices = WeakKeyDictionary()
         self._states: dict[tuple[str, str], Neighbours] = {}
 
-    def neighbours(self, corrections: Corrections, texts: Sequence[str]) -> list[Neighbours | None]:
+    def neighbours(self, known: Sequence[KnownTranslations], texts: Sequence[str]) -> list[Neighbours | None]:
         """Return for each text what was written in the corrections near it; None where there is none."""
-        pairs = corrections.kept()
-        if self._index is None or self._index[0] is not pairs:
-            self._index = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
-        index = self._index[1]
-        near = [[(item.source, item.target) for item in index.near(text)] for text in texts]
+        indices = [self._index_of(item) for item in known]
+        every = ([item for index in indices for item in index.near(text)] for text in texts)
+        best = [sorted(items, key=lambda item: -item.similarity)[:MAX_NEAR] for items in every]
+        near = [[(item.source, item.target) for item in items] for items in best]
         self._read([pair for own in near for pair in own])
         states = [[self._states[pair] for pair in own if len(self._states[pair].tokens)] for own in near]
         return [_joined(own) if own else None for own in states]
+
+    def _index_of(self, known: KnownTranslations) -> NearIndex:
+        """Return the index of what is known, which is made once."""
+        pairs, entry = known.kept, self._indices.get(known)
+        if entry is None or entry[0] is not pairs:
+            entry = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
+            self._indices[known] = entry
+        return entry[1]
 
     def _read(self, pairs: Sequence[tuple[str, str]]) -> None:
         """Let the model read the corrections that it has not read yet."""

@@ -15,6 +15,7 @@ from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_attention import forced_steps
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import UNK_ID
+from dikkat_runtime.tasks.aligner import balanced, best_run, is_sign, word_spans, word_weights
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
 from dikkat_runtime.tasks.compiled import ConstraintCompiler, token_positions
 from dikkat_runtime.text.segmentation import is_spaceless
@@ -104,6 +105,41 @@ class WordInserter:
             gaps = list(_gaps(written, own, item))
             chosen.append(max(gaps, key=lambda gap: 2 * total[gap[0]] - total[-1])[1])
         return chosen
+
+    def enclosed(
+        self, source: str, source_ids: tuple[int, ...], target: str, spans: Sequence[tuple[int, int]]
+    ) -> list[tuple[int, int]]:
+        """Return the characters of `target` from the first to the last word that answers to each span of `source`.
+
+        What stands in another span of the source does so here, and what does not is outside; outer spans come first.
+        A span for which no word is left is empty.
+        """
+        item = Incomplete(source, source_ids, target, ())
+        written, own = self._target.spans(target, self._languages[1])
+        read, source_tokens = self._source.spans(source, self._languages[0])
+        words, sources = ([span for span in word_spans(text) if not is_sign(text, span)] for text in (written, read))
+        if not words:
+            return [(0, len(written)) for _ in spans]
+        (reading,) = self._readings([item])
+        shares = word_weights(reading.attention[:-1], (words, sources), (own, source_tokens))
+        weights = balanced(shares, [False] * len(words), [False] * len(sources))
+        chosen = list[tuple[int, int]]()
+        for start, end in spans:
+            inside = np.array([start < last and first < end for first, last in sources], bool)
+            # in thousandths: the last digits of sums are not the same everywhere
+            gains = np.rint(1000 * (2 * weights[:, inside].sum(axis=1) - weights.sum(axis=1)))
+            free = np.ones(len(words), bool)
+            for (begin, stop), (first, last) in zip(spans, chosen, strict=False):
+                if begin <= start and end <= stop:
+                    free[:first] = free[last:] = False
+                else:
+                    free[first:last] = False
+            (first, last), _ = best_run(gains, free)
+            if first == last and free.any():
+                first = int(np.where(free, gains, -np.inf).argmax())
+                last = first + 1
+            chosen.append((first, last))
+        return [(words[first][0], words[last - 1][1]) if last else (words[-1][1],) * 2 for first, last in chosen]
 
     def _completed(self, items: Sequence[Incomplete]) -> list[str]:
         spans = [self._target.spans(item.target, self._languages[1]) for item in items]

@@ -11,13 +11,16 @@ from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, r
 from dikkat_runtime.tasks.demand_keeping import PieceTranslator
 from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
 from dikkat_runtime.tasks.surrogates import (
+    END_MARKS,
     FIRST_SYMBOL,
     LAST_MARK,
     Filled,
     Protected,
     fill,
+    inner_pairs,
     inner_symbols,
     protect,
+    spaces_around,
     with_marks,
     with_outer_symbols,
 )
@@ -88,6 +91,8 @@ _LATER_PIECE = 1 << 40
 
 Gaps = Callable[[str, tuple[int, ...], str, Sequence[int]], Sequence[int]]
 """Returns the characters of a translation that answer to characters of its source: source, ids, translation, those."""
+Enclosed = Callable[[str, tuple[int, ...], str, Sequence[tuple[int, int]]], Sequence[tuple[int, int]]]
+"""Returns the spans of a translation that answer to spans of its source, as `Gaps`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +132,14 @@ class LineTranslator:
         *,
         reading: Reading,
         gaps: Gaps,
+        enclosed: Enclosed,
         surrogates: Callable[[], Sequence[str]],
         glossary: Glossary | None = None,
         judge: Judge | None = None,
         corrected: Callable[[str], str | None] = lambda text: None,
     ) -> None:
-        """`reading` is the way in which the model reads text, and `gaps` is `WordInserter.gaps`.
+        """`reading` is the way in which the model reads text, and `gaps` and `enclosed` are those of
+        `WordInserter`.
 
         `surrogates` returns the order in which surrogates are tried.
 
@@ -141,7 +148,8 @@ class LineTranslator:
         self._judge, self._corrected = judge, corrected
         self._segmenter, self._encode, self._pieces = segmenter, encode, pieces
         self._options, self._notes = options, notes
-        self._reading, self._gaps, self._surrogates, self._glossary = reading, gaps, surrogates, glossary
+        self._reading, self._surrogates, self._glossary = reading, surrogates, glossary
+        self._gaps, self._enclosed = gaps, enclosed
 
     def translate(
         self, lines: Iterable[str], window: int, prefixes: Iterable[str] | None = None
@@ -321,7 +329,8 @@ class LineTranslator:
             names = frozenset(name for _, name in part.filled.names)
             written = self._reading.written(self._with_inner_symbols(part, translation.text), part.manner, names)
             text, misplaced = with_marks(part.piece.text, part.filled, written)
-            text = with_outer_symbols(part.piece.text, part.filled.symbols, text)
+            outer = [mark for mark in part.filled.symbols if mark not in text]
+            text = with_outer_symbols(part.piece.text, outer, text)
             if misplaced and translation is result.translation:
                 self._notes.add("misplaced", part.line.number + 1)
             own = translation.confidence
@@ -335,13 +344,27 @@ class LineTranslator:
 
     def _with_inner_symbols(self, part: _Part, text: str) -> str:
         """Return a translation with the marks of symbols between words, each where its neighbours in the source are."""
-        inner = inner_symbols(part.filled, part.piece.text)
-        if not inner or part.request is None or not text.strip():
+        pairs = inner_pairs(part.filled, part.piece.text, part.line.protected.pairs)
+        paired = [mark for marks, _, _ in pairs for mark in marks]
+        inner = inner_symbols(part.filled, part.piece.text, paired)
+        request = part.request
+        if not (inner or pairs) or request is None or not text.strip():
             return text
-        offsets = self._gaps(part.request.text, part.request.ids, text, [offset for _, offset in inner])
-        for offset, mark in sorted(zip(offsets, [mark for mark, _ in inner], strict=True), reverse=True):
-            before, after = text[:offset].rstrip(), text[offset:].lstrip()
-            text = " ".join(filter(None, (before, mark, after)))
+        offsets = self._gaps(request.text, request.ids, text, [offset for _, offset in inner]) if inner else ()
+        spans = self._enclosed(request.text, request.ids, text, [span for _, span, _ in pairs]) if pairs else ()
+        placed = [(offset, 1, mark) for offset, (mark, _) in zip(offsets, inner, strict=True)]
+        spaces = {mark: spaces_around(part.piece.text, mark) for mark, _ in inner}
+        for (marks, _, ends), (start, end) in zip(pairs, spans, strict=True):
+            closed = len(text) - len(text[end:].lstrip(END_MARKS)) if ends else end
+            placed += [(start, 2, marks[0]), (closed, 0, marks[1])] if start < end else [(end, 2, "".join(marks))]
+        # at one character: what closes, the inner pair first, then signs, then what opens, the outer pair first
+        for offset, kind, mark in sorted(placed, reverse=True):
+            before, after = text[:offset], text[offset:]
+            if kind == 1:
+                left, right = spaces[mark]
+                text = f"{before.rstrip()}{left}{mark}{right}{after.lstrip()}".strip()
+            else:
+                text = before + mark + after
         return text
 
     def _line(self, line: _Line, parts: Sequence[tuple[_Part, PieceResult]]) -> Translation:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
+from weakref import WeakValueDictionary
 
 from dikkat_runtime.engine.choose import EngineChoice, EngineFactory, EngineRequest, choose_engine, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName
@@ -22,7 +23,7 @@ from dikkat_runtime.run.config import labels_of, member_runs, read_config, read_
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
 from dikkat_runtime.run.parts import CONFIG, TARGET_TOKENIZER, TOKENIZER, WEIGHTS
-from dikkat_runtime.run.weights import read_weights, require_memory
+from dikkat_runtime.run.weights import AdaptedWeights, read_weights, require_memory
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 EngineT = TypeVar("EngineT", bound=NativeStack)
@@ -143,9 +144,31 @@ def native_translation(request: EngineRequest, precision: Precision, *, all_word
     shortlist = None if all_words else read_shortlist(request.run, request.config, settings)
     path, threads = request.run / WEIGHTS, request.threads
     require_memory(path, precision)
-    return NativeEngine(
-        settings, read_weights(path), str(path), precision=precision, threads=threads, shortlist=shortlist
+    arrays, adapts = read_weights(path), None
+    if isinstance(arrays, AdaptedWeights):
+        base = arrays.base.parent
+        adapts = _engine_of(replace(request, run=base), precision), arrays.updated
+    engine = NativeEngine(
+        settings, arrays, str(path), precision=precision, threads=threads, shortlist=shortlist, adapts=adapts
     )
+    # what C reads is copied by now
+    arrays.clear()
+    _engines[path, path.stat().st_mtime_ns, precision, threads] = engine
+    return engine
+
+
+_engines: "WeakValueDictionary[tuple[Path, int, str, int | None], NativeEngine]" = WeakValueDictionary()
+"""The engines of this process by file, its time of change, precision and threads, for adapters to share."""
+
+
+def _engine_of(request: EngineRequest, precision: Precision) -> NativeEngine:
+    """Return the engine with the weights of an adapter's base, opened where nobody has."""
+    path = request.run / WEIGHTS
+    engine = _engines.get((path, path.stat().st_mtime_ns, precision, request.threads))
+    if engine is None:
+        of_base = replace(request, config=read_config(request.run, "translator"))
+        engine = native_translation(of_base, precision, all_words=True)
+    return engine
 
 
 def native_classifier(request: EngineRequest, precision: Precision) -> NativeClassifier:

@@ -14,7 +14,16 @@ from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.surrogates import Protected, protect, without_symbols
 from dikkat_runtime.text.casing import lower
-from dikkat_runtime.text.normalizing import Speller, enclosed, normalized, symbol_spans
+from dikkat_runtime.text.normalizing import (
+    PAIRS,
+    Speller,
+    enclosed,
+    inner_pairs,
+    normalized,
+    quotation_marks,
+    straightened,
+    symbol_spans,
+)
 from dikkat_runtime.text.recasing import Case, case_of, cased, has_small_words, recased
 from dikkat_runtime.text.segmentation import Encode, ReadingLimits
 from dikkat_runtime.text.sentences import writes_ordinals
@@ -51,10 +60,17 @@ class Reading:
     """The languages of source and translation."""
     usual_forms: Mapping[str, str] = field(default_factory=dict)
     """The words of the training text in small letters, and their usual forms; the most frequent first."""
+    unmet_marks: Callable[[], frozenset[str]] = frozenset
+    """Returns the opening marks of ASCII that the vocabulary has not met."""
 
     @cached_property
     def _known(self) -> frozenset[str]:
-        return self.characters() | _ASCII
+        unmet = self.unmet_marks()
+        return (self.characters() | _ASCII) - {mark for opening in unmet for mark in (opening, PAIRS[opening])} | {"'"}
+
+    @cached_property
+    def _without_quotes(self) -> frozenset[str]:
+        return self._known - {'"', "'"}
 
     @cached_property
     def _speller(self) -> Speller:
@@ -71,22 +87,29 @@ class Reading:
         """
         quoted = enclosed(line.strip(), self.languages[1])
         if quoted is None:
-            text = self.plain(line).strip()
-            return protect(
-                text,
-                [
-                    (start, end, text[start:end])
-                    for start, end in symbol_spans(text, self._known, has_ordinals=writes_ordinals(self.languages[0]))
-                ],
-            )
+            return self._with_symbols(line)
         start, end, opening, closing = quoted
-        text = self.plain(line.strip()[start:end])
-        inner = [
-            (first + 1, last + 1, text[first:last])
-            for first, last in symbol_spans(text, self._known, has_ordinals=writes_ordinals(self.languages[0]))
-        ]
-        whole = f'"{text}"'
-        return protect(whole, [(0, 1, opening), *inner, (len(whole) - 1, len(whole), closing)])
+        return self._with_symbols(line.strip()[start:end], opening, closing)
+
+    def _with_symbols(self, line: str, opening: str = "", closing: str = "") -> Protected:
+        """Return a line with marks for its placeholders and symbols; `opening` and `closing` are written around it."""
+        typed = normalized(line, self._without_quotes).strip()
+        text = straightened(typed, self._known)
+        pairs = inner_pairs(typed, self._known, self.unmet_marks())
+        paired = {index for pair in pairs for index in pair}
+        ordinals = writes_ordinals(self.languages[0])
+        spans = symbol_spans(text, self._known, has_ordinals=ordinals, skipped=paired)
+        symbols = [(start, end, text[start:end]) for start, end in spans]
+        for pair in pairs:
+            own = [typed[index] for index in pair]
+            marks = own if own[0].isascii() else quotation_marks(self.languages[1])
+            symbols += ((index, index + 1, mark) for index, mark in zip(pair, marks, strict=True))
+        symbols.sort()
+        if not opening:
+            return protect(text, symbols, pairs)
+        symbols = [(start + 1, end + 1, written) for start, end, written in symbols]
+        enclosed_symbols = [(0, 1, opening), *symbols, (len(text) + 1, len(text) + 2, closing)]
+        return protect(f'"{text}"', enclosed_symbols, [(first + 1, last + 1) for first, last in pairs])
 
     def piece(self, text: str) -> tuple[str, Manner]:
         """Return a piece of a line as usual text, and the manner in which it is written."""

@@ -6,7 +6,7 @@ which search then writes exactly once; and in the end the placeholder replaces t
 """
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
 from dikkat_runtime.text.demanded import Demanded
@@ -23,6 +23,8 @@ FIRST_SYMBOL = 0xF400
 MARK = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
 SYMBOL = re.compile(f"[{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}]")
 BEFORE_MARK = re.compile(f"(?<! ) [{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}](?=[.,;:!?…])")
+BETWEEN = re.compile(rf"(?<=\w){SYMBOL.pattern}(?=\w)")
+"""The mark of a symbol that parts two words."""
 _SURE = 4
 """Letters of a partial address from which on it counts as an address."""
 _GAP = re.compile(r"\s+|\Z")
@@ -39,6 +41,8 @@ class Protected:
     """The placeholders, by the number of the mark."""
     symbols: tuple[str, ...] = ()
     """The symbols, by the number of the mark from `FIRST_SYMBOL` on, as the translation has them."""
+    pairs: tuple[tuple[str, str], ...] = ()
+    """The marks of brackets and quotations inside the text: opening and closing, in order."""
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
@@ -73,11 +77,14 @@ class Protected:
         return typed
 
 
-def protect(text: str, symbols: Sequence[tuple[int, int, str]] = ()) -> Protected:
+def protect(
+    text: str, symbols: Sequence[tuple[int, int, str]] = (), pairs: Sequence[tuple[int, int]] = ()
+) -> Protected:
     """Mark the placeholders, addresses and private characters of a text; adjacent ones are one placeholder.
 
     `symbols` are spans of the text, in order, and what the translation has for each; those inside a placeholder are
-    part of it, and beyond the first thousand the model reads them.
+    part of it, and beyond the first thousand the model reads them. `pairs` are the characters at which those begin that
+    belong together.
     """
     spans = protected_spans(text, MARK)
     if len(spans) > FIRST_SYMBOL - FIRST_MARK:
@@ -91,6 +98,7 @@ def protect(text: str, symbols: Sequence[tuple[int, int, str]] = ()) -> Protecte
     free = _outside(symbols, merged)[: LAST_MARK - FIRST_SYMBOL]
     marks = [(*span, chr(FIRST_MARK + number)) for number, span in enumerate(merged)]
     marks += [(start, end, chr(FIRST_SYMBOL + number)) for number, (start, end, _) in enumerate(free)]
+    mark_at = {start: mark for start, _, mark in marks[len(merged) :]}
     parts, position = list[str](), 0
     for start, end, mark in sorted(marks):
         parts += [text[position:start], mark]
@@ -99,6 +107,7 @@ def protect(text: str, symbols: Sequence[tuple[int, int, str]] = ()) -> Protecte
         "".join([*parts, text[position:]]),
         tuple(text[start:end] for start, end in merged),
         tuple(written for _, _, written in free),
+        tuple((mark_at[first], mark_at[last]) for first, last in pairs if {first, last} <= mark_at.keys()),
     )
 
 
@@ -156,7 +165,7 @@ def without_symbols(text: str) -> str:
     """Return a text without the marks of symbols and the spaces that they leave."""
     if not SYMBOL.search(text):
         return text
-    return " ".join(filter(None, SYMBOL.sub("", BEFORE_MARK.sub("", text)).split(" ")))
+    return " ".join(filter(None, SYMBOL.sub("", BETWEEN.sub(" ", BEFORE_MARK.sub("", text))).split(" ")))
 
 
 def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[str]]:
@@ -182,15 +191,45 @@ def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[
     return text, lost
 
 
-def inner_symbols(filled: Filled, piece: str) -> list[tuple[str, int]]:
-    """Return the marks of symbols between words of `piece`, and before which character of `filled.text` each stands."""
+def inner_symbols(filled: Filled, piece: str, skipped: Container[str]) -> list[tuple[str, int]]:
+    """Return the marks of symbols between words of `piece`, and before which character of `filled.text` each stands.
+
+    Those in `skipped` are left out.
+    """
     begins = [match.start() for match in re.finditer(r"\S+", filled.text)]
     inner = []
     for mark in filled.symbols:
         before, after = piece.split(mark, 1)
-        if _has_word(before) and _has_word(after):
+        if mark not in skipped and _has_word(before) and _has_word(after):
             words = len(SYMBOL.sub("", before).split())
             inner.append((mark, begins[min(words, len(begins) - 1)]))
+    return inner
+
+
+def spaces_around(piece: str, mark: str) -> tuple[str, str]:
+    """Return the spaces on both sides of the mark of a symbol, which other marks may stand next to."""
+    before, after = (SYMBOL.sub("", part) for part in piece.split(mark, 1))
+    return " " * before.endswith(" "), " " * after.startswith(" ")
+
+
+def inner_pairs(
+    filled: Filled, piece: str, pairs: Sequence[tuple[str, str]]
+) -> list[tuple[tuple[str, str], tuple[int, int], bool]]:
+    """Return each pair of marks around some of the words of `piece`: marks, those words in `filled.text`, and a flag.
+
+    The flag is True if a sign that ends a sentence or a clause stands before the closing mark.
+    """
+    chunks = list(re.finditer(r"\S+", filled.text))
+    inner = []
+    for opening, closing in pairs:
+        if opening not in piece or closing not in piece:
+            continue
+        before, rest = piece.split(opening, 1)
+        within, after = rest.split(closing, 1)
+        first, last = (len(SYMBOL.sub("", text).split()) for text in (before, before + within))
+        if _has_word(within) and (_has_word(before) or _has_word(after)) and first < last <= len(chunks):
+            span = chunks[first].start(), chunks[last - 1].end()
+            inner.append(((opening, closing), span, within.rstrip()[-1:] in END_MARKS))
     return inner
 
 

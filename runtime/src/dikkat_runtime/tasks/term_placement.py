@@ -7,7 +7,7 @@ it, and all others stay. The model chooses among forms, suffixes and elisions.
 
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -16,8 +16,10 @@ import numpy as np
 
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_attention import forced_steps
+from dikkat_runtime.engine.hypotheses import Memory
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches, search_all
 from dikkat_runtime.tasks.compiled import token_positions
 from dikkat_runtime.text.casing import capitalized
@@ -26,15 +28,29 @@ from dikkat_runtime.text.segmentation import is_spaceless
 from dikkat_runtime.text.suffixes import takes_suffixes, with_suffixes_of
 from dikkat_runtime.text.tokenizer import Tokenizer
 
-CLEAR = 0.4
+CLEAR = 0.2
 """Share of its attention from which the word that looks at a source most translates it; docs/decisions.md says why."""
 _WHOLLY = 0.75
 """Share from which words next to it belong to the same translation."""
 _AS_CLEAR = 0.9
 """Share of the highest from which a word in front translates the source as well."""
+_FAINT = 0.5
+"""Share of `CLEAR` that is enough for a word whose article looks at the source clearly."""
 _CLITIC = 2
 """Most letters of a word in front that is an article or a pronoun, and stays."""
+_ARTICLES = {
+    "de": "der die das den dem des ein eine einen einem einer eines",
+    "en": "a an the",
+    "es": "el la los las un una unos unas",
+    "fr": "le la les un une des du",
+    "it": "il lo la i gli le un uno una",
+    "nl": "de het een",
+    "pt": "o a os as um uma uns umas",
+}
+"""Words that look at the noun after them, by language."""
 _MAX_WAYS = 32
+_NEXT_WORDS = re.compile(r"(?:[\W_]*[^\W_]+){0,2}")
+"""The words after a term that count in the choice of its form."""
 _MAX_ALONE = 10_000
 """Terms whose translations alone are kept."""
 _WORD = re.compile(r"[^\W_]+")
@@ -76,6 +92,14 @@ class _Way(NamedTuple):
 
     text: str
     probe: str = ""
+    far: int = 0
+    """Characters at the end of both that are alike in all ways and too far from the term to count."""
+
+    @property
+    def near(self) -> tuple[str, str]:
+        """The parts of both texts that count."""
+        text, probe = (whole[: len(whole) - self.far] for whole in self[:2])
+        return text, probe
 
 
 class TermPlacer:
@@ -85,6 +109,7 @@ class TermPlacer:
         """`tokenizers` and `languages` are those of source and target."""
         self._engine, (self._source, self._target), self._languages = engine, tokenizers, languages
         self._suffixes = takes_suffixes(languages[1])
+        self._articles = frozenset(_ARTICLES.get(re.split("[-_]", languages[1].lower())[0], "").split())
         self._alone: dict[str, str] = {}
         """Translations of terms that were read alone."""
 
@@ -99,9 +124,10 @@ class TermPlacer:
         source_spans = self._source.spans_batch([item.source for item in items], self._languages[0])
         spans = self._target.spans_batch([item.target for item in items], self._languages[1])
         texts: list[str | None] = [written for written, _ in spans]
+        memory = self._engine.encode([item.source_ids for item in items])
         changes: list[list[_Change]] = []
         for number, (item, (_, tokens), attention) in enumerate(
-            zip(items, source_spans, self._attention(items), strict=True)
+            zip(items, source_spans, self._attention(memory, items), strict=True)
         ):
             own = self._changes(item, tokens, spans[number], attention)
             changes.append(own or [])
@@ -112,13 +138,12 @@ class TermPlacer:
                 for number, text in enumerate(texts)
                 if text is not None and turn < len(changes[number])
             }
-            for number, text in zip(ways, self._likeliest(items, ways), strict=True):
+            for number, text in zip(ways, self._likeliest(memory, ways), strict=True):
                 texts[number] = text
         return texts
 
-    def _attention(self, items: Sequence[Lacking]) -> list[Array]:
+    def _attention(self, memory: Memory, items: Sequence[Lacking]) -> list[Array]:
         """Return the attention (T, S) of the tokens of each translation, zero where the model can write no further."""
-        memory = self._engine.encode([item.source_ids for item in items])
         ids = self._target.encode_batch([item.target for item in items], self._languages[1])
         looks = [np.zeros((len(own) + 1, len(item.source_ids))) for item, own in zip(items, ids, strict=True)]
         for step in forced_steps(self._engine, memory, ids):
@@ -135,13 +160,14 @@ class TermPlacer:
         if not written.startswith(item.target[: item.begun]):
             return None
         words = [word for word in self._words(written, tokens) if word[0] >= item.begun]
+        articles = {number for number, (start, end) in enumerate(words) if written[start:end].lower() in self._articles}
         taken = held_spans(written, item.kept)
         changes: list[tuple[Span, Demanded]] = []
         for term in item.terms:
             there = held_spans(written, [term])
             for source_span in term.spans:
                 positions = list(token_positions(source_tokens, [source_span]))
-                own = _translating(words, tokens, attention[:, positions].sum(axis=1))
+                own = _translating(words, tokens, attention[:, positions].sum(axis=1), articles)
                 if own is None or any(_overlap(own, other) for other in taken):
                     return None
                 taken.append(own)
@@ -169,6 +195,8 @@ class TermPlacer:
         """Return the texts in which a term stands for the words that it replaces."""
         language, border = self._languages[1], change.border
         before, written, after = text[: change.start], text[change.start : change.end], text[change.end :]
+        match = _NEXT_WORDS.match(after)
+        far = len(after) - (match.end() if match else 0)
         ways: list[_Way] = []
         for form in change.forms:
             forms = with_suffixes_of(form, written, self._lemma(change, written)) if self._suffixes else [form]
@@ -177,7 +205,7 @@ class TermPlacer:
             endings = [own for own in fitted(before, written, form, language) if own.text[:border] == text[:border]]
             for own, ending in product(forms, endings or [Ending(before)]):
                 probe = ending.probe + written + after if ending.probe else ""
-                ways.append(_Way(ending.text + own + after, probe))
+                ways.append(_Way(ending.text + own + after, probe, far))
         return list(dict.fromkeys(ways))[:_MAX_WAYS]
 
     def _lemma(self, change: _Change, written: str) -> str:
@@ -191,50 +219,54 @@ class TermPlacer:
         words = [match[0] for match in _WORD_WITH_SUFFIX.finditer(alone[change.source])]
         return " ".join(words[: len(written.split())])
 
-    def _likeliest(self, items: Sequence[Lacking], ways: Mapping[int, Sequence[_Way]]) -> list[str]:
+    def _likeliest(self, memory: Memory, ways: Mapping[int, Sequence[_Way]]) -> list[str]:
         """Return the likeliest of the texts of each item in `ways`."""
         asked = [
             (n, text)
             for n, own in ways.items()
             if len(own) > 1
-            for text in dict.fromkeys(t for way in own for t in way)
+            for text in dict.fromkeys(text for way in own for text in way.near if text)
         ]
-        scores = dict(zip(asked, self._scores([(items[n], text) for n, text in asked]), strict=True))
+        scores = dict(zip(asked, self._scores(memory, asked), strict=True))
 
         def score(number: int, way: _Way) -> tuple[float, float]:
-            return scores.get((number, way.probe), 0.0), scores.get((number, way.text), 0.0)
+            text, probe = way.near
+            return scores.get((number, probe), 0.0), scores.get((number, text), 0.0)
 
         return [max(own, key=lambda way: score(number, way)).text for number, own in ways.items()]
 
-    def _scores(self, asked: Sequence[tuple[Lacking, str]]) -> list[float]:
-        """Return the log-probability of each text as the translation of the source of its item."""
+    def _scores(self, memory: Memory, asked: Sequence[tuple[int, str]]) -> list[float]:
+        """Return the log-probability of each text, without an end, as that of the source of this number."""
         scores: list[float] = []
         for start in range(0, len(asked), BATCH_SIZE):
             batch = asked[start : start + BATCH_SIZE]
             ids = self._target.encode_batch([text for _, text in batch], self._languages[1])
-            memory = self._engine.encode([item.source_ids for item, _ in batch])
             totals = np.zeros(len(batch))
-            for step in forced_steps(self._engine, memory, ids):
-                totals[list(step.targets)] += step.log_probabilities(step.tokens)
+            for step in forced_steps(self._engine, memory.of([number for number, _ in batch]), ids):
+                totals[list(step.targets)] += np.where(step.tokens == EOS_ID, 0.0, step.log_probabilities(step.tokens))
             scores += totals.tolist()
         return scores
 
 
-def _translating(words: Sequence[Span], tokens: Sequence[Span], looks: Array) -> Span | None:
-    """Return the words next to each other that look (T,) at a source, None where none clearly does."""
+def _translating(words: Sequence[Span], tokens: Sequence[Span], looks: Array, articles: Container[int]) -> Span | None:
+    """Return the words next to each other that look (T,) at a source, None where none clearly does.
+
+    They are none of the `articles`, which look at their noun, often more than the noun itself does.
+    """
     shares = [
         max((float(looks[n]) for n, (a, b) in enumerate(tokens) if a < end and b > start), default=0.0)
         for start, end in words
     ]
-    if not shares or max(shares) < CLEAR:
+    nouns = [0.0 if n in articles else share for n, share in enumerate(shares)]
+    if max(shares, default=0.0) < CLEAR or max(nouns) < _FAINT * CLEAR:
         return None
-    clearest = [n for n, share in enumerate(shares) if share >= _AS_CLEAR * max(shares)]
+    clearest = [n for n, share in enumerate(nouns) if share >= _AS_CLEAR * max(nouns)]
     # the first run of words that look alike, and of the words of one token the longest, which no elision has cut
     run = [n for n in clearest if n - clearest[0] == clearest.index(n)]
-    first = last = max(run, key=lambda n: (shares[n], words[n][1] - words[n][0]))
-    while first and shares[first - 1] >= _WHOLLY and words[first - 1][1] - words[first - 1][0] > _CLITIC:
+    first = last = max(run, key=lambda n: (nouns[n], words[n][1] - words[n][0]))
+    while first and nouns[first - 1] >= _WHOLLY and words[first - 1][1] - words[first - 1][0] > _CLITIC:
         first -= 1
-    while last + 1 < len(shares) and shares[last + 1] >= _WHOLLY:
+    while last + 1 < len(nouns) and nouns[last + 1] >= _WHOLLY:
         last += 1
     return words[first][0], words[last][1]
 

@@ -14,12 +14,13 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.stepwise import ResumableSearch
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.config import read_config, section
-from dikkat_runtime.run.parts import CONFIG
+from dikkat_runtime.run.parts import CONFIG, WEIGHTS
+from dikkat_runtime.run.weights import offer_base
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
-from dikkat_runtime.tasks.corrections import CorrectionMemory, Corrections
+from dikkat_runtime.tasks.corrections import CorrectionMemory, Corrections, KnownTranslations
 from dikkat_runtime.tasks.demand_keeping import Decode, DemandKeeper, LossJudge, PieceTranslator
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
@@ -75,6 +76,8 @@ class Translator(OpenedModel):
         """The words of the training text in small letters, and their usual forms; the most frequent first."""
         self.corrections: Corrections | None = None
         """The corrections of people; None where they are ignored."""
+        self.memories: Sequence[KnownTranslations] = ()
+        """Translation memories, the one that counts first before the others."""
 
     @classmethod
     def load(
@@ -87,15 +90,19 @@ class Translator(OpenedModel):
         threads: int | None = None,
         limits: ReadingLimits | None = None,
         all_words: bool = False,
+        adapter: str | Path | None = None,
     ) -> Self:
         """Return the translator of a run directory by the engine of that name; "auto" is native where it can be.
 
-        With `all_words` a shortlist of words is left aside, as the torch engine always leaves it. int8 is faster and
-        smaller and writes almost the same; the precision "auto" takes it where training measured that; on a GPU
-        float16 is faster. Raises `UsageError` for a model of another kind, an engine that cannot run and a device that
-        is not to be had, and `MissingInputError` or `DataError` naming the file that is missing or damaged.
+        An `adapter` is the folder of one that was trained from this run. With `all_words` a shortlist of words is left
+        aside, as the torch engine always leaves it. int8 is faster and smaller and writes almost the same; the
+        precision "auto" takes it where training measured that; on a GPU float16 is faster. Raises `UsageError` for a
+        model of another kind, an adapter of another run, an engine that cannot run and a device that is not to be had,
+        and `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
-        run = Path(path)
+        run = Path(path) if adapter is None else Path(adapter)
+        if adapter is not None:
+            offer_base(Path(path) / WEIGHTS, run / WEIGHTS)
         request = EngineRequest(run, read_config(run, "translator"), precision, device, engine, threads)
         return cls.of_request(request, limits=limits, all_words=all_words)
 
@@ -146,11 +153,14 @@ class Translator(OpenedModel):
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
+        memories: Sequence[KnownTranslations] | None = None,
     ) -> list[Translation]:
         """Translate all of `texts`, by beam search where no `options` say otherwise; see `stream`."""
         beam = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)
         chosen = beam if options is None else options
-        return list(self.stream(texts, chosen, prefixes=prefixes, glossary=glossary, confidence=confidence))
+        return list(
+            self.stream(texts, chosen, prefixes=prefixes, glossary=glossary, confidence=confidence, memories=memories)
+        )
 
     def stream(
         self,
@@ -164,6 +174,7 @@ class Translator(OpenedModel):
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
+        memories: Sequence[KnownTranslations] | None = None,
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
 
@@ -177,7 +188,9 @@ class Translator(OpenedModel):
         Placeholders, addresses and numbers with units are in a translation exactly as often as in the line. So are the
         terms of `glossary`, each in one of its forms. A translation begins with the text of `prefixes`, one for each
         line, and continues in the best way. With `confidence`, from `judge`, each has the probability
-        that it is right. Raises `UsageError` for a glossary or prefixes where translations are sampled.
+        that it is right. What stands in `memories`, by default those of the translator, comes back as it is there, and
+        what is like it is translated more like it. Raises `UsageError` for a glossary or prefixes where translations
+        are sampled.
         """
         if window is None:
             # of more lines the batches have sentences of more equal lengths
@@ -186,11 +199,12 @@ class Translator(OpenedModel):
             raise UsageError("window must be at least 1, not {window}", window)
         if isinstance(options, SamplingOptions) and (prefixes is not None or glossary is not None):
             raise UsageError("a glossary and prefixes work with search only; leave out sampling")
-        decode = partial(self.decoded, batch_size=batch_size)
+        known = self.known(memories)
+        decode = partial(self.decoded, batch_size=batch_size, known=known)
         notes = self.notes if notes is None else notes
         options = self.defaults.resolved(options)
         translator = self.line_translator(
-            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence
+            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence, known=known
         )
         yield from translator.translate(lines, window, prefixes)
 
@@ -216,11 +230,13 @@ class Translator(OpenedModel):
         retry_loops: bool = True,
         glossary: Glossary | None = None,
         judge: Judge | None = None,
+        known: Sequence[KnownTranslations] | None = None,
     ) -> LineTranslator:
         """Return the translator of lines that joins the translations which `decode` returns for their pieces."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
-        if self.corrections is not None:
-            self.corrections.refresh()
+        known = self.known() if known is None else known
+        for translations in known:
+            translations.refresh()
         return LineTranslator(
             Segmenter(self.reading.encode, self.limits, self.language),
             encode,
@@ -229,10 +245,11 @@ class Translator(OpenedModel):
             notes,
             reading=self.reading,
             gaps=lambda *asked: self.inserter.gaps(*asked),
+            enclosed=lambda *asked: self.inserter.enclosed(*asked),
             surrogates=lambda: self.surrogates,
             glossary=glossary,
             judge=judge,
-            corrected=_nothing if self.corrections is None else self.corrections.get,
+            corrected=lambda text: next((own for item in known if (own := item.get(text)) is not None), None),
         )
 
     def judge(self, run: str | Path, *, on_progress: Callable[[str], object] = lambda line: None) -> Judge:
@@ -270,11 +287,19 @@ class Translator(OpenedModel):
         """The compiler of constraints over tokens."""
         return ConstraintCompiler((self.tokenizer, self.target_tokenizer), (self.language, self.target_language))
 
-    def neighbours(self, texts: Sequence[str]) -> Sequence[Neighbours | None]:
-        """Return the states of the corrections near each text; empty where no text has any."""
-        if self.corrections is None or not self.corrections.kept():
+    def known(self, memories: Sequence[KnownTranslations] | None = None) -> list[KnownTranslations]:
+        """Return the corrections, then `memories`, by default those of the translator."""
+        corrections = [] if self.corrections is None else [self.corrections]
+        return [*corrections, *(self.memories if memories is None else memories)]
+
+    def neighbours(
+        self, texts: Sequence[str], known: Sequence[KnownTranslations] | None = None
+    ) -> Sequence[Neighbours | None]:
+        """Return the states of what is known near each text; empty where no text has any."""
+        known = self.known() if known is None else known
+        if not any(item.kept for item in known):
             return ()
-        near = self.correction_memory.neighbours(self.corrections, texts)
+        near = self.correction_memory.neighbours(known, texts)
         return near if any(item is not None for item in near) else ()
 
     @cached_property
@@ -295,7 +320,8 @@ class Translator(OpenedModel):
         """The way in which the model reads text of any kind."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
         languages = (self.language, self.target_language)
-        return Reading(encode, lambda: self.tokenizer.characters, languages, self.usual_forms)
+        tokenizer = self.tokenizer
+        return Reading(encode, lambda: tokenizer.characters, languages, self.usual_forms, lambda: tokenizer.unmet_marks)
 
     @cached_property
     def keeper(self) -> DemandKeeper:
@@ -327,12 +353,13 @@ class Translator(OpenedModel):
         bound: bool,
         *,
         batch_size: int | None = None,
+        known: Sequence[KnownTranslations] | None = None,
     ) -> list[Translation]:
         """Return the translations of requests; only where they are `bound` must these meet the demands."""
         sentences = [request.ids for request in requests]
         search = partial(search_all, self.engine, numbers=numbers, batch_size=batch_size)
         if not isinstance(options, SamplingOptions):
-            search = partial(search, neighbours=self.neighbours([request.text for request in requests]))
+            search = partial(search, neighbours=self.neighbours([request.text for request in requests], known))
         if not bound:
             hypotheses = search(sentences, options)
             return translations_of(hypotheses, self.target_tokenizer)
@@ -345,10 +372,6 @@ class Translator(OpenedModel):
         hypotheses = search(sentences, options, constraints=constraints)
         begun = [None if own is None else (request.prefix, own) for request, own in zip(requests, typed, strict=True)]
         return translations_of(hypotheses, self.target_tokenizer, begun)
-
-
-def _nothing(text: str) -> None:
-    """Return no correction for any text."""
 
 
 class Completion:

@@ -117,6 +117,12 @@ _OF_LANGUAGE = {
     **dict.fromkeys(("ja", "jpn"), ("「", "」")),
 }
 _ELSE = ("“", "”")
+BRACKETS = {"(": ")", "[": "]", "{": "}"}
+PAIRS = {**QUOTE_PAIRS, **BRACKETS, "'": "'", "‘": "’", "‚": "‘’", "‹": "›"}
+"""Opening marks of brackets and quotations, and what closes each."""
+OPENING = "\"'([{"
+"""Those of `PAIRS` that are the plain form of the others."""
+_OPENING = re.compile(f"[{re.escape(''.join(PAIRS))}]")
 WIDE = "\u00a0\u202f "
 
 
@@ -142,6 +148,45 @@ def quotation_marks(language: str) -> tuple[str, str]:
     return _OF_LANGUAGE.get(language.lower().replace("_", "-").partition("-")[0], _ELSE)
 
 
+def inner_pairs(text: str, known: Container[str], unmet: Container[str]) -> list[tuple[int, int]]:
+    """Return where the marks of brackets and quotations stand that are not `known`, and whose plain form is `unmet`.
+
+    Both are next to words on their inner side alone: "(s)" after a letter is part of a word.
+    """
+    if not _OPENING.search(text):
+        return []
+    pairs, opened = [], list[int]()
+    marker = MARKER.match(text)
+    for index, character in enumerate(text):
+        if marker and index < marker.end(1):
+            continue
+        before, after = text[max(0, index - 1) : index], text[index + 1 : index + 2]
+        own = [at for at in opened if character in PAIRS[text[at]]]
+        if own and not after.isalnum():
+            # those around signs alone are one sign with them
+            pairs += [(own[-1], index)] if any(map(str.isalnum, text[own[-1] : index])) else []
+            opened = opened[: opened.index(own[-1])]
+        elif (
+            character in PAIRS
+            and not before.isalnum()
+            and (character.isascii() or character not in known)
+            and VARIANTS.get(character, character) in unmet
+        ):
+            opened.append(index)
+    return sorted(pairs)
+
+
+def straightened(text: str, known: Container[str]) -> str:
+    """Return a text of the same length with the plain form of quotation marks that are not `known`."""
+    if text.isascii():
+        return text
+    quotes = "\"'"
+    return "".join(
+        VARIANTS[mark] if VARIANTS.get(mark, "\n") in quotes and mark not in known and VARIANTS[mark] in known else mark
+        for mark in text
+    )
+
+
 # compiled by `re` at the first use: most texts hold no emoji, and sets beyond U+FFFF take long
 EMOJI = (
     "[\U0001f1e6-\U0001f1ff]{2}"
@@ -161,17 +206,19 @@ UNITS = frozenset("°℃℉№µΩ‰′″ªº²³¹½¼¾")
 """Signs that belong to the number or word next to them."""
 
 
-def symbol_spans(text: str, known: Container[str], *, has_ordinals: bool = False) -> list[tuple[int, int]]:
+def symbol_spans(
+    text: str, known: Container[str], *, has_ordinals: bool = False, skipped: Container[int] = ()
+) -> list[tuple[int, int]]:
     """Return the spans of the mark of a list at the beginning, of emoji, and of signs that are not `known`.
 
     With `has_ordinals` the language writes "3." for "third", which is then no mark of a list.
 
-    Signs next to one another, with or without spaces between, are one span.
+    Signs next to one another, with or without spaces between, are one span; those at `skipped` are left out.
     """
     marker = None if has_ordinals and ORDINAL.match(text) else MARKER.match(text)
     spans = [marker.span(1)] if marker else []
-    if not text.isascii():
-        spans += _signs(text, known)
+    if not all(map(known.__contains__, text)):
+        spans += ((start, end) for start, end in _signs(text, known) if start not in skipped)
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and not text[merged[-1][1] : start].strip():
@@ -186,7 +233,7 @@ def _signs(text: str, known: Container[str]) -> Iterator[tuple[int, int]]:
     yield from emoji
     inside = {index for start, end in emoji for index in range(start, end)}
     for index, character in enumerate(text):
-        if character.isascii() or index in inside or character in known or character in UNITS:
+        if index in inside or character in known or character in UNITS:
             continue
         if unicodedata.category(character) in CATEGORIES or character in PARTS_OF_EMOJI:
             yield index, index + 1

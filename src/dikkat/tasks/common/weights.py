@@ -17,7 +17,7 @@ from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
 from dikkat_runtime.run.parts import TOKENIZER
-from dikkat_runtime.run.weights import STORED_PRECISION, require_weights
+from dikkat_runtime.run.weights import STORED_PRECISION, base_of, require_weights
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer
 
 Model = TypeVar("Model", bound=nn.Module)
@@ -38,6 +38,7 @@ def build_checked(
     file = run.weights if checkpoint is None else checkpoint / run.weights.name
     if checkpoint is None:
         require_weights(file)
+        file = base_of(file) or file
         if read_metadata(file).get(STORED_PRECISION) == "int8":
             raise UsageError("{file}: its weights are in eight bits, which the native engine alone computes with", file)
     return _build(run, config, build, file)

@@ -1,7 +1,11 @@
-"""A translator that begins with another one: its vocabulary and weights, and some of its pairs among the new ones."""
+"""A translator that begins with another one: its vocabulary and weights, and pairs that keep what the base knows."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+import json
+import shutil
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -10,19 +14,30 @@ import torch
 from torch import Tensor
 
 from dikkat.config import RunConfig
+from dikkat.data.lessons import installed_phrasebook
+from dikkat.data.pairs import Pair
 from dikkat.evaluation import score_translations
-from dikkat.run_directory import RunDirectory
+from dikkat.models.factory import build_model
+from dikkat.run_directory import HeldOut, RunDirectory
 from dikkat.run_directory.data_source import data_source
-from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.run_directory.tensor_files import read_header, read_metadata, read_tensors
 from dikkat.tasks.common.settings import Settings, run_config, tuning
+from dikkat.tasks.common.weights import build_to_train
+from dikkat.tasks.in_memory import translator_of
 from dikkat.tasks.translation.evaluate import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
+from dikkat.training.parameters import FlatParameters
+from dikkat_runtime.documents.memories import is_memory, read_memory
 from dikkat_runtime.engine.options import DecodingOptions
+from dikkat_runtime.engine.precision import read_record
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.config import read_config
-from dikkat_runtime.run.parts import TARGET_TOKENIZER
+from dikkat_runtime.run.parts import TARGET_TOKENIZER, WEIGHTS
+from dikkat_runtime.run.weights import ADAPTS, BASE, DOWN, UP, read_checksum
+from dikkat_runtime.tasks.reading import limits_of_run
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.text_files import read_lines
 
 GENTLE = {"learning_rate": 7.5e-4, "matrix_learning_rate": 2e-3, "warmup_steps": 50, "bidirectional_share": 0.0}
@@ -36,7 +51,18 @@ OLD_PAIRS_PER_NEW = 2.0
 FIXED_DATA = ("source_language", "target_language", "vocabularies")
 """Settings of the data that belong to the vocabulary."""
 MAX_SCORED = 500
-"""Sentences of each held-out part that are translated for the scores before and after."""
+"""Sentences of the new held-out part that are translated for the scores before and after."""
+MAX_GENERAL = 200
+"""The same of the general part."""
+MAX_WRITTEN = 20_000
+"""Sentences of general text that the base translates, at most."""
+GENERAL_SHARE = 0.2
+"""Share of the general text that is held out, at most."""
+ALLOWED_LOSS = {"old": 1.0, "written": 15.0}
+"""Points of chrF that general text may lose for nothing: of people's references, and of what the base wrote itself,
+where 13 points fewer were no loss at all by references (docs/adapt.md)."""
+SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
+"""Shares of what was learned that are tried in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,52 +126,212 @@ class Base:
             yield corpus.source(index).tolist(), corpus.target(index).tolist()
 
 
-def held_out_lines(run: RunDirectory) -> tuple[list[str], list[str]]:
-    """Return the first sources and targets of the validation part of a run; nothing where it has none."""
+@dataclass(frozen=True, slots=True)
+class General:
+    """Hold what keeps the knowledge of a base: general pairs to train on, and some that are held out."""
+
+    train: list[Pair]
+    """Pairs that the base wrote; its own are read when they are trained on."""
+    held_out: list[Pair]
+    kind: str
+    """"old" where people wrote the held-out references, "written" where the base did, "" where there are none."""
+
+    @classmethod
+    def of(cls, base: Base, keep: Sequence[Path], new_pairs: int) -> "General":
+        """Return general text for `new_pairs` of a new kind: the base's own, what `keep` holds, or bundled sentences.
+
+        Memories have pairs that people translated; one-sided text is translated by the base. Raises `DataError`,
+        `UsageError` or `MissingInputError` for a file of `keep`.
+        """
+        own = [Pair(*lines, 0) for lines in zip(*held_out_lines(base.run), strict=True)][:MAX_GENERAL]
+        wanted = min(MAX_WRITTEN, round(OLD_PAIRS_PER_NEW * new_pairs) + MAX_GENERAL)
+        tables = [path for path in keep if is_memory(path)]
+        languages = (base.config.data.source_language, base.config.data.target_language)
+        pairs = [Pair(*pair, 0) for path in tables for pair in read_memory(path, languages).kept][:wanted]
+        lines = _distinct(line for path in keep if path not in tables for line in read_lines(path))
+        if not keep and not (base.run.path / "corpus").is_dir():
+            lines = _bundled(languages[0], wanted)
+        written = _written(base, list(islice(lines, wanted - len(pairs))))
+        if own or not (pairs or written):
+            return cls([*pairs, *written], own, "old" if own else "")
+        some = pairs or written
+        count = min(MAX_GENERAL, round(GENERAL_SHARE * len(some)))
+        # those of a file in an order are alike near its end
+        chosen = set(np.linspace(0, len(some) - 1, count).astype(int).tolist())
+        train = [pair for number, pair in enumerate(some) if number not in chosen]
+        held_out = [some[number] for number in sorted(chosen)]
+        return cls([*train, *(written if pairs else ())], held_out, "old" if pairs else "written")
+
+
+def _written(base: Base, texts: list[str]) -> list[Pair]:
+    """Return texts with the translations that the base finishes."""
+    if not texts:
+        return []
+    translator = Translator.load(base.run.path, "auto")
+    translator.corrections = None
+    lines = translator.stream(texts, DecodingOptions(scores=False))
+    return [
+        Pair(text, line.text, 0) for text, line in zip(texts, lines, strict=True) if line.text.strip() and line.finished
+    ]
+
+
+def _distinct(lines: Iterable[str]) -> Iterator[str]:
+    return iter(dict.fromkeys(line.strip() for line in lines if has_words(line)))
+
+
+def _bundled(language: str, count: int) -> Iterator[str]:
+    """Yield sentences of the bundled phrasebook in a language; none where it has none."""
+    lessons = installed_phrasebook()
+    for pair in ("en-fr", "tr-en"):
+        if lessons.languages_of_pair(pair)[0] == language:
+            # its first sentences are alike
+            yield from (
+                phrase.source for phrase in lessons.phrasebook(pair, MAX_WRITTEN)[:: max(1, MAX_WRITTEN // count)]
+            )
+
+
+def held_out_lines(run: RunDirectory, part: HeldOut = "validation") -> tuple[list[str], list[str]]:
+    """Return the first sources and targets of a held-out part of a run; nothing where it has none."""
     lines: dict[str, list[str]] = {}
     for side in ("source", "target"):
-        path = run.path / "held_out" / f"validation.{side}.txt"
+        path = run.path / "held_out" / f"{part}.{side}.txt"
         lines[side] = list(read_lines(path))[:MAX_SCORED] if path.exists() and path.stat().st_size else []
     return lines["source"], lines["target"]
 
 
-def chrf_of(path: Path, sources: Sequence[str], targets: Sequence[str], config: RunConfig) -> float:
-    """Return the chrF of the translator at `path` on these sentences, by greedy decoding in float32."""
+def chrf_of(translator: Translator, sources: Sequence[str], targets: Sequence[str], config: RunConfig) -> float:
+    """Return the chrF of a translator on these sentences, by greedy decoding and without corrections."""
     references, scoring = scored_as_trained(list(targets), config)
-    translator = Translator.load(path)
+    translator.corrections = None
     written = [line.text for line in translator.stream(sources, DecodingOptions(scores=False))]
     return score_translations(written, references, scoring).chrf
 
 
-def scores_before(base: Base, sources: Sequence[str], targets: Sequence[str]) -> dict[str, float]:
-    """Return the chrF of the base on the new validation part and on its own."""
-    path, sources, targets = base.run.path, sources[:MAX_SCORED], targets[:MAX_SCORED]
-    before = {"new": chrf_of(path, sources, targets, base.config)}
-    old_sources, old_targets = held_out_lines(base.run)
-    if old_sources:
-        before["old"] = chrf_of(path, old_sources, old_targets, base.config)
-    return before
+def scores_before(base: Base, new: Sequence[Pair], general: General) -> dict[str, float]:
+    """Return the chrF of the base on the new validation part, and on the general one by its kind."""
+    parts = {"new": new[:MAX_SCORED], general.kind: general.held_out}
+    translator = Translator.load(base.run.path)
+    return {
+        kind: chrf_of(translator, [pair.source for pair in pairs], [pair.target for pair in pairs], base.config)
+        for kind, pairs in parts.items()
+        if pairs
+    }
+
+
+def general_floor(before: dict[str, float]) -> float | None:
+    """Return the chrF under which general text costs as much as the new text gains; None where there is none."""
+    return next((before[kind] - loss for kind, loss in ALLOWED_LOSS.items() if kind in before), None)
+
+
+def settle(run: RunDirectory, config: RunConfig, adapted: dict[str, Any]) -> dict[str, Any]:
+    """Average the learned weights with those of the base by the share that is best on both held-out parts.
+
+    The best share has the most chrF on the new part, less what the general part falls under its floor. Returns
+    `adapted` with the scores of each share, which the file of the weights keeps. A run without a general part stays as
+    it was learned.
+    """
+    floor, metadata = general_floor(adapted["chrf_before"]), read_metadata(run.weights)
+    if floor is None:
+        return adapted
+    if "share" not in metadata:
+        rows = ((share, *_scores_of_share(run, config, share)) for share in SHARES)
+        frontier = [[round(number, 2) for number in row] for row in rows]
+        # of equals the one that learned most
+        best = max(frontier, key=lambda row: row[1] + min(0.0, row[2] - floor))
+        metadata |= {
+            "share": str(best[0]),
+            "frontier": json.dumps([[round(number, 2) for number in row] for row in frontier]),
+        }
+        run.save_weights(interpolated_weights(run, best[0]), metadata)
+    return {**adapted, "share": float(metadata["share"]), "frontier": json.loads(metadata["frontier"])}
+
+
+def _scores_of_share(run: RunDirectory, config: RunConfig, share: float) -> list[float]:
+    vocabularies = Vocabularies.load(run, config)
+    model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
+    parameters = FlatParameters(model)
+    parameters.fill(parameters.master, interpolated_weights(run, share))
+    limits = limits_of_run(run.read_config(), str(run.config))
+    translator = translator_of(model, vocabularies.source, config, limits, target_tokenizer=vocabularies.target)
+    return [chrf_of(translator, *held_out_lines(run, part), config) for part in ("validation", "general")]
 
 
 def adaptation_lines(run: RunDirectory, adapted: dict[str, Any]) -> list[str]:
-    """Return the lines of the card that compare the run with its base, on the new text and on that of the base."""
-    config, before = run_config(run.read_config(), str(run.config)), adapted["chrf_before"]
-    after = {"new": chrf_of(run.path, *held_out_lines(run), config)}
-    base = Path(adapted["run"])
-    if "old" in before and base.is_dir():
-        after["old"] = chrf_of(run.path, *held_out_lines(RunDirectory.open(base)), config)
-    names = {"new": msg("this validation part"), "old": msg("the validation part of {base}", base)}
+    """Return the lines of the card that compare the run with its base, on the new text and on general text."""
+    before = adapted["chrf_before"]
     lines = [
         "",
         msg("Started from {base}, {adapted:,} of whose pairs were trained on too. chrF, greedy:").fill(
-            base, adapted["old_pairs"]
+            adapted["run"], adapted["old_pairs"]
         ),
         "",
     ]
-    for part, chrf in before.items():
-        now = f"{after[part]:.2f} after" if part in after else msg("not measured afterwards, since it no longer exists")
-        lines.append(f"- {names[part]}: {chrf:.2f} before, {now}")
+    if frontier := adapted.get("frontier"):
+        what = msg("general text, as people translated it") if "old" in before else msg("general text, as the base did")
+        lines += [f"| {msg('share of what was learned')} | {msg('new text')} | {what} |", "|---|---|---|"]
+        for share, new, kept in reversed(frontier):
+            mark = f" ({msg('kept')})" if share == adapted["share"] else ""
+            lines.append(f"| {share:g}{mark} | {new:.2f} | {kept:.2f} |")
+        return lines
+    config = run_config(run.read_config(), str(run.config))
+    after = chrf_of(Translator.load(run.path), *held_out_lines(run), config)
+    lines.append(
+        msg("- new text: {before:.2f} before, {after:.2f} after; no general text was there to keep").fill(
+            before["new"], after
+        )
+    )
     return lines
+
+
+def why_stopped(rows: Sequence[dict[str, Any]], config: RunConfig) -> str:
+    """Return in a sentence why an adaptation with these validations ended."""
+    scores = [row.get("kept_score", row["chrf"]) for row in rows]
+    if len(rows) - 1 - scores.index(max(scores)) >= config.training.patience:
+        return msg("stopped at update {step:,}: neither text got better in {patience} validations").fill(
+            rows[-1]["step"], config.training.patience
+        )
+    return msg("stopped at update {step:,}: its time or passes were used up", rows[-1]["step"])
+
+
+# Keep of an adaptation what it adds to its base: low-rank factors of each changed matrix.
+
+MAX_ADAPTER_SIZE, MAX_RANK = 3 << 20, 16
+"""Bytes of an adapter's weights, and the most that one needs of ranks, where no other rank is asked for."""
+
+
+def adapter_rank(base: Path) -> int:
+    """Return the rank with which an adapter of the run `base` keeps to its size. Raises as `read_header`."""
+    shapes = [one.shape for name, one in read_header(base / WEIGHTS).items() if ".blocks." in name]
+    a_rank = 4 * sum(sum(shape) for shape in shapes if len(shape) == 2)
+    return max(1, min(MAX_RANK, MAX_ADAPTER_SIZE // max(1, a_rank)))
+
+
+def keep_adapter(path: Path) -> str:
+    """Keep of the finished run at `path` only what it adds to its base, and return a note of its size.
+
+    The factors of a change are its singular vectors, and of no more ranks than were trained. Raises `UsageError` for a
+    run that did not start from another one, as `offer_base`, `CannotCreateError` and `DiskError`.
+    """
+    run = RunDirectory.open(path)
+    config, after = run_config(run.read_config(), str(run.config)), run.load_weights()
+    base = Path(data_source(run.read_config(), run.config)["adapted"]["run"]).resolve()
+    before, factors = read_tensors(run.initial), dict[str, Tensor]()
+    for name, tensor in after.items():
+        change = (tensor - before[name]).double()
+        if change.any():
+            left, sizes, right = torch.linalg.svd(change, full_matrices=False)
+            rank = config.training.low_rank
+            factors |= {name + UP: (left * sizes)[:, :rank].float(), name + DOWN: right[:rank].float()}
+    record, origin = read_record(path), {ADAPTS: read_checksum(base / WEIGHTS), BASE: str(base)}
+    run.save_weights(factors, {**read_metadata(run.weights), **origin})
+    if record is not None:
+        run.write_text(run.precision.name, replace(record, weights=read_checksum(run.weights)).json())
+    run.initial.unlink()
+    for folder in (run.checkpoints, path / "corpus"):
+        shutil.rmtree(folder)
+    run.write_card(run.card.read_text(encoding="utf-8"))
+    size = run.weights.stat().st_size / 2**20
+    return msg("kept as an adapter of {base}: rank {rank}, {size:.1f} MB", base, config.training.low_rank, size)
 
 
 # Interpolate the weights of an adapted translator with those that it began with (Wortsman et al. 2022, WiSE-FT).
@@ -190,7 +376,9 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
     files = [adapted.tokenizer]
     if (adapted.path / TARGET_TOKENIZER).exists():
         files.append(adapted.target_tokenizer)
-    parts = [adapted.held_out(part, side) for part in ("validation", "test") for side in ("source", "target")]
+    parts = [
+        adapted.held_out(part, side) for part in ("validation", "general", "test") for side in ("source", "target")
+    ]
     run = RunDirectory.create(out)
     with run.alone():
         run.make_folder("held_out")

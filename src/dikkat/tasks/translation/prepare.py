@@ -23,9 +23,9 @@ from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
 from dikkat.data.splitting import hold_out_pairs
 from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
-from dikkat.run_directory import RunDirectory
+from dikkat.run_directory import HeldOut, RunDirectory
 from dikkat.tasks.common.settings import Request, Settings, require_start
-from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, scores_before
+from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, General, scores_before
 from dikkat.tasks.translation.defaults import translator_settings
 from dikkat.tasks.translation.guiding import check_guided, write_links
 from dikkat.tasks.translation.vocabularies import Vocabularies
@@ -141,12 +141,16 @@ PHRASEBOOK = "phrasebook:"
 """Prefix of data that the package generates: `phrasebook:fr`, `phrasebook:tr-en`."""
 
 
+@dataclass(frozen=True, slots=True)
 class TrainRequest(Request):
     """Hold what a user asks of `dikkat train translator`.
 
     Its data are two aligned files, a table, `gettext:LANGUAGE`, `phrasebook:LANGUAGE` or `phrasebook:PAIR`; its start
     is a finished translator, whose vocabulary and model are kept.
     """
+
+    keep: Sequence[Path] = ()
+    """General text in the language of the source, which should be translated as well as before."""
 
     @property
     def is_phrasebook(self) -> bool:
@@ -249,15 +253,24 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     kept = list[Pair]() if request.is_phrasebook else None
     pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
     copies = _Counted(_encoded(_copies(parts.train, config), vocabularies, config.data, CleaningReport(), kept))
-    old = _Counted(base.sample(round(OLD_PAIRS_PER_NEW * len(parts.train)), config.training.seed) if base else ())
+    general = General.of(base, request.keep, len(parts.train)) if base else General([], [], "")
+    wanted = max(0, round(OLD_PAIRS_PER_NEW * len(parts.train)) - len(general.train))
+    replayed = _encoded(general.train, vocabularies, config.data, CleaningReport(), kept)
+    old = _Counted(chain(replayed, base.sample(wanted, config.training.seed) if base else ()))
     corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies))
     if len(corpus) == old.count + copies.count:
         raise DataError(
             "{data}: every training pair has a side of more than {max_length} tokens; set a higher data.max_length"
         ).fill(" ".join(request.data), config.data.max_length)
     write_links(run, kept or (), vocabularies.source, config, request.where)
-    Corpus.build(run.corpus, "validation", _encoded(parts.validation, vocabularies, config.data, None))
-    _write_held_out(run, parts)
+    held_out: dict[HeldOut, list[Pair]] = {
+        "validation": parts.validation,
+        "test": parts.test,
+        "general": general.held_out,
+    }
+    for part in ("validation", "general") if general.held_out else ("validation",):
+        Corpus.build(run.corpus, part, _encoded(held_out[part], vocabularies, config.data, None))
+    _write_held_out(run, held_out)
     config = build_config(merge(config.model_dump(), {"model": vocabularies.sizes}), where=request.where)
     if base:
         run.write_tensors(run.initial.name, base.run.load_weights())
@@ -268,7 +281,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             "data_source": {
                 **_describe(request, parts, len(corpus) - copies.count),
                 "copies": copies.count,
-                **(_adapted(base, parts, old.count) if base else {}),
+                **(_adapted(base, parts, general, old.count) if base else {}),
                 "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config)),
                 "source_lines": source_profile(
                     corpus.lengths("source"), SideTexts(parts.train, "source"), config.data.source_language
@@ -320,21 +333,29 @@ def _base(request: TrainRequest) -> Base | None:
     """Open the translator to begin with. Raises `UsageError` where something else would decide the model too."""
     require_start(request.settings, request.start, request.where)
     if request.start is None:
+        if request.keep:
+            raise UsageError("--keep is text for the translator of --from to keep; give --from too, or leave it out")
         return None
     if request.preset:
         raise UsageError("--from keeps the model of {start}; leave out --preset", request.start)
     return Base.open(request.start, request.settings, request.where)
 
 
-def _adapted(base: Base, parts: Parts, old_pairs: int) -> dict[str, Any]:
-    sources, targets = [pair.source for pair in parts.validation], [pair.target for pair in parts.validation]
-    before = scores_before(base, sources, targets)
-    scores = joined(", ", (msg("{chrf:.2f} on {kind} text", chrf, part) for part, chrf in before.items()))
-    parts.report.notes.append(
+def _adapted(base: Base, parts: Parts, general: General, old_pairs: int) -> dict[str, Any]:
+    before, note = scores_before(base, parts.validation, general), parts.report.notes.append
+    kinds = {"new": msg("new text"), "old": msg("general text"), "written": msg("general text as it writes it")}
+    scores = joined(", ", (msg("{chrf:.2f} on {kind}", chrf, kinds[part]) for part, chrf in before.items()))
+    note(
         msg("{path} before: chrF {scores}; {old_pairs:,} of its pairs are trained on too").fill(
             base.run.path, scores, old_pairs
         )
     )
+    if not general.held_out:
+        note(
+            msg(
+                "nothing tells what {path} forgets: it kept no pairs; give sentences in {language} with --keep FILE"
+            ).fill(base.run.path, base.config.data.source_language or msg("the language of the source"))
+        )
     return {"adapted": {"run": str(base.run.path), "old_pairs": old_pairs, "chrf_before": before}}
 
 
@@ -406,13 +427,14 @@ def _encoded(
             yield source, target
 
 
-def _write_held_out(run: RunDirectory, parts: Parts) -> None:
+def _write_held_out(run: RunDirectory, parts: dict[HeldOut, list[Pair]]) -> None:
     run.make_folder("held_out")
-    for part, pairs in (("validation", parts.validation), ("test", parts.test)):
+    for part, pairs in parts.items():
         for side in ("source", "target"):
-            path = run.held_out(part, side)  # type: ignore[arg-type]
+            path = run.held_out(part, side)
             lines = "".join(f"{getattr(pair, side)}\n" for pair in pairs)
-            run.write_text(str(path.relative_to(run.path)), lines)
+            if pairs or part != "general":
+                run.write_text(str(path.relative_to(run.path)), lines)
 
 
 def _describe(request: TrainRequest, parts: Parts, train_pairs: int) -> dict[str, Any]:

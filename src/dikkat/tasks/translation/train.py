@@ -19,7 +19,7 @@ from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train, load_initial
-from dikkat.tasks.translation.adapt import adaptation_lines
+from dikkat.tasks.translation.adapt import adaptation_lines, general_floor, held_out_lines, settle, why_stopped
 from dikkat.tasks.translation.evaluate import scored_as_trained
 from dikkat.tasks.translation.guiding import guided_fact, guided_head, guided_note
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
@@ -46,7 +46,7 @@ def card(
 
     All rows were scored by `scoring`; the rows numbered in `foreign` were measured under other settings.
     """
-    best = max(metrics, key=lambda row: row["chrf"])
+    best = max(metrics, key=lambda row: row.get("kept_score", row["chrf"]))
     data, source = settings["data"], settings["data_source"]
     languages = f"{data['source_language'] or '?'} → {data['target_language'] or '?'}"
     lines = [
@@ -101,6 +101,13 @@ class TranslatorJob:
         train, validation = (open_corpus(run, part, vocabularies) for part in ("train", "validation"))
         validator = Validator(validation, vocabularies.target, sources, targets, scoring)
         validator.open_engine = partial(engine_in_memory, config=config.model)
+        if run.held_out("general", "source").exists():
+            lines = held_out_lines(run, "general")
+            general = lines[0], scored_as_trained(lines[1], config)[0]
+            kept = Validator(open_corpus(run, "general", vocabularies), vocabularies.target, *general, scoring)
+            kept.open_engine = validator.open_engine
+            before = data_source(run.read_config(), run.config)["adapted"]["chrf_before"]
+            validator.general = kept, general_floor(before) or 0.0
         model = build_to_train(run, config.model, partial(build_model, config.model, config.training.seed))
         if run.initial.exists():
             load_initial(model, run)
@@ -151,18 +158,20 @@ class TranslatorJob:
         return PrecisionTrial("chrf", len(sources), answers, score)
 
     def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
-        """Return the score of all members together, where there are several."""
+        """Return why an adaptation stopped, and the score of all members together, where there are several."""
         config = run_config(run.read_config(), str(run.config))
+        reasons = [why_stopped(rows, config)] if run.initial.exists() else []
         if config.training.members == 1:
-            return []
+            return reasons
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         targets, scoring = scored_as_trained(targets, config)
         answers = Translator.load(run.path).stream(sources, DecodingOptions(scores=False))
         scores = score_translations([answer.text for answer in answers], targets, scoring)
         return [
+            *reasons,
             msg("the mean of {count} models, greedy: validation chrF {chrf:.2f}, BLEU {bleu:.2f}").fill(
                 config.training.members, scores.chrf, scores.bleu
-            )
+            ),
         ]
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
@@ -172,7 +181,8 @@ class TranslatorJob:
         _, scoring = scored_as_trained(list(read_lines(run.held_out("validation", "target"))), config)
         adapted = data_source(settings, run.config).get("adapted")
         notes = [f"\n{note[0].upper()}{note[1:]}."] if (note := guided_note(config)) else []
-        notes += adaptation_lines(run, adapted) if adapted else []
+        if adapted:
+            notes += adaptation_lines(run, settle(run, config, adapted))
         return card(settings, rows, run.foreign_metrics(), scoring, notes)
 
 

@@ -10,9 +10,13 @@ class Reading {
     this.segmenter = new Segmenter(this.table, (text) => tokenizer.encode(withoutMarks(this.asUsual(text).read, this.table)));
   }
 
-  // The characters that the vocabulary has met, and those of ASCII.
+  // The characters that the vocabulary has met, and those of ASCII but for marks of pairs that it has not.
   get known() {
-    return (this.characters ??= new Set([...Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)), ...this.tokenizer.characters()]));
+    if (this.characters) return this.characters;
+    const { pairs, unmet } = this.table.marks;
+    const known = new Set([...Array.from({ length: 128 }, (_, code) => String.fromCharCode(code)), ...this.tokenizer.characters()]);
+    for (const mark of unmet.flatMap((opening) => [opening, pairs[opening]])) if (mark !== "'") known.delete(mark);
+    return (this.characters = known);
   }
 
   // The names that stand for placeholders, those first that the model copies unchanged.
@@ -26,16 +30,16 @@ class Reading {
     return (this.ranked ??= this.table.surrogates.map((name) => [!isCopied(name), name]).sort((a, b) => a[0] - b[0]).map(([, name]) => name));
   }
 
-  // Each line of a text: {text, placeholders, symbols, pieces}; a piece is {text, source, symbols, read, ids, names, marks,
-  // writtenAs, keepsSmall, finalMarks}: its text with marks, as it was typed, and as the model reads it. A piece without ids
+  // Each line of a text: {text, placeholders, symbols, pieces}; a piece is {text, source, symbols, pairs, read, ids, names,
+  // marks, writtenAs, keepsSmall, finalMarks}: its text with marks, as it was typed, and as the model reads it. A piece without ids
   // is copied.
   lines(text) {
     return text.split("\n").map((line) => {
       const copied = { text: line, placeholders: [], symbols: [], pieces: [{ text: line, source: line, ids: [] }] };
       if (!this.segmenter.hasWords(line)) return copied;
-      const { text: whole, placeholders, symbols } = this.marked(line);
+      const { text: whole, placeholders, symbols, pairs } = this.marked(line);
       if (!this.segmenter.hasWords(whole)) return copied;
-      const pieces = this.segmenter.segments(whole).map((piece) => this.pieceOf(piece, placeholders, symbols));
+      const pieces = this.segmenter.segments(whole).map((piece) => ({ ...this.pieceOf(piece, placeholders, symbols), pairs }));
       return { text: line, placeholders, symbols, pieces };
     });
   }
@@ -44,16 +48,21 @@ class Reading {
   marked(line) {
     const whole = trimmed(line, this.patterns);
     const quoted = this.quotation(whole);
-    const plain = (text) => normalized(text, this.known, this.table);
-    const symbols = (text) => symbolSpans(text, this.known, this.table).map(([start, end]) => [start, end, text.slice(start, end)]);
-    if (!quoted) {
-      const text = trimmed(plain(line), this.patterns);
-      return withMarks(text, symbols(text), this.table);
+    const withoutQuotes = new Set([...this.known].filter((character) => character !== '"' && character !== "'"));
+    const typed = trimmed(normalized(quoted ? quoted.inner : line, withoutQuotes, this.table), this.patterns);
+    const text = straightened(typed, this.known, this.table);
+    const pairs = innerPairs(typed, this.known, this.table);
+    const symbols = symbolSpans(text, this.known, this.table, pairs.flat()).map(([start, end]) => [start, end, text.slice(start, end)]);
+    for (const pair of pairs) {
+      const marks = typed[pair[0]] < "\x80" ? pair.map((at) => typed[at]) : this.table.quotes.target;
+      pair.forEach((at, number) => symbols.push([at, at + 1, marks[number]]));
     }
-    const text = plain(quoted.inner);
-    const inner = symbols(text).map(([start, end, written]) => [start + 1, end + 1, written]);
+    symbols.sort((a, b) => a[0] - b[0]);
+    if (!quoted) return withMarks(text, symbols, this.table, pairs);
+    const inner = symbols.map(([start, end, written]) => [start + 1, end + 1, written]);
     const closing = [text.length + 1, text.length + 2, quoted.closing];
-    return withMarks(`"${text}"`, [[0, 1, quoted.opening], ...inner, closing], this.table);
+    const shifted = pairs.map((pair) => pair.map((at) => at + 1));
+    return withMarks(`"${text}"`, [[0, 1, quoted.opening], ...inner, closing], this.table, shifted);
   }
 
   // The text inside the quotation marks around a whole text, and those of the translation: straight marks stay straight.
@@ -93,9 +102,9 @@ class Reading {
     return { text, source, inside: placeholders, symbols, ...manner, ...own, ids: read, marks: text.match(this.patterns.symbol) ?? [] };
   }
 
-  // A translation of a piece in its manner, with its marks; see withInnerMarks for `gapsAt`.
-  written(piece, translation, gapsAt) {
-    const inner = withInnerMarks(piece, translation, gapsAt, this.table);
+  // A translation of a piece in its manner, with its marks; see withInnerMarks for `finders`.
+  written(piece, translation, finders) {
+    const inner = withInnerMarks(piece, translation, finders, this.table);
     return withOuterMarks(piece, withPlaceholders(piece, this.inManner(inner, piece)), this.table);
   }
 

@@ -70,7 +70,10 @@ class TranslatorModel {
         piece.result = yield* searchFor(piece, { noRepeatNgram: loops.retryNgram });
       }
       const output = this.targetTokenizer.decode(piece.result.tokens).replaceAll("\n", " ");
-      piece.written = this.reading.written(piece, output, (translation, offsets) => gapsOf(this, piece, translation, offsets));
+      piece.written = this.reading.written(piece, output, {
+        gapsAt: (translation, offsets) => gapsOf(this, piece, translation, offsets),
+        enclosedBy: (translation, spans) => enclosedIn(this, piece, translation, spans),
+      });
     }
     return lines;
   }

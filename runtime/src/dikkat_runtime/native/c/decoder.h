@@ -21,7 +21,7 @@
 
 /* The weights, and the rows with their cache. A row has a slot of the self-attention cache and belongs to a sentence,
  * its owner; several rows may share one owner, none share a slot. */
-typedef struct {
+typedef struct Decoder {
     int64_t layers, width, heads, head_width, hidden, vocabulary;
     const float *embedding; /* (V, D) */
     float embedding_scale;
@@ -41,6 +41,7 @@ typedef struct {
     int64_t *begun; /* (rows): `length` when the row came in */
     int64_t threads;
     float *scratch; /* decoder_scratch() numbers, zero at first */
+    int64_t scratch_rows; /* most rows at once, for which there is scratch */
     /* What was written before in like states: (N, D) states, (N) what their squared distances are multiplied by, and (N)
      * the tokens that followed; those of a sentence from starts[sentence] to starts[sentence + 1]. Null where there are
      * none. See add_neighbours(). */
@@ -51,6 +52,8 @@ typedef struct {
     float *const *weights_out; /* where the weights of a step go: (rows, H, length + 1) of self- and (rows, H, source_length)
                          * of cross-attention, a layer; null where nobody looks, and in all when nobody looks at any */
     const Words *words; /* those that each sentence may write, whose logits are at the start of a row; null: all */
+    const float *positions; /* (steps, D), of the positions from the length on with which a search begins or goes on */
+    struct Decoder *next; /* of several models whose probabilities a search averages, which have the same rows; null at the last */
 } Decoder;
 
 /* The activations of all rows. Rows are padded with zeros, which products read and nothing writes: so each buffer stays
@@ -84,14 +87,14 @@ INLINE int64_t head_scratch(const Decoder *d) {
 INLINE int64_t product_scratch(const Decoder *d) {
     int64_t largest = 0;
     for (int64_t i = 0; i <= LINEARS * d->layers; i++)
-        largest = largest_of(largest, linear_scratch(d->linears + i, d->slots));
+        largest = largest_of(largest, linear_scratch(d->linears + i, d->scratch_rows));
     return largest;
 }
 
 /* How many numbers `scratch` holds. */
 INLINE int64_t scratch_size(const Decoder *d) {
     int64_t row = 3 * padded(d->width) + padded(projected_width(d)) + padded(joined_width(d)) + padded(d->hidden);
-    return d->slots * row + d->threads * (head_scratch(d) + product_scratch(d));
+    return d->scratch_rows * row + d->threads * (head_scratch(d) + product_scratch(d));
 }
 
 /* One of the threads of a step, which wait for all before one reads what others write. */
@@ -299,10 +302,11 @@ static void block_step(const Decoder *d, const Activations *a, int64_t layer, co
 }
 
 INLINE Activations activations(const Decoder *d) {
-    int64_t width = d->slots * padded(d->width), joined = joined_width(d);
+    int64_t width = d->scratch_rows * padded(d->width), joined = joined_width(d);
     Activations a = {.sum = d->scratch};
     a.input = a.sum + width, a.change = a.input + width, a.projected = a.change + width;
-    a.context = a.projected + d->slots * padded(projected_width(d)), a.hidden = a.context + d->slots * padded(joined);
+    a.context = a.projected + d->scratch_rows * padded(projected_width(d));
+    a.hidden = a.context + d->scratch_rows * padded(joined);
     return a;
 }
 
@@ -387,7 +391,7 @@ static void step_rows(const Decoder *d, const Activations *a, const int64_t *tok
 
 /* With its share of the scratch, which lies after the activations. */
 INLINE Worker worker_of(const Decoder *d, const Activations *a, int64_t number, int64_t count, Barrier *barrier) {
-    float *own = a->hidden + d->slots * padded(d->hidden) + number * (head_scratch(d) + product_scratch(d));
+    float *own = a->hidden + d->scratch_rows * padded(d->hidden) + number * (head_scratch(d) + product_scratch(d));
     return (Worker){.number = number, .count = count, .barrier = barrier, .head = own, .product = own + head_scratch(d)};
 }
 

@@ -13,6 +13,9 @@
 #define MIN_COUNT 8
 #define MAX_COUNT (HAS_TILES ? 2 * TILE_ROWS : 12)
 
+/* Models with which a thread searches alone at most; with more of them all threads share each step. */
+#define MAX_MODELS 64
+
 /* The options of a search, and its results. L is the longest cap, k the beam; a sentence keeps its index in all arrays, its
  * rows stand together and are fewer as sentences leave. */
 typedef struct {
@@ -20,8 +23,8 @@ typedef struct {
     int64_t padding, begin, end; /* marks */
     const int64_t *caps;         /* (sentences) */
     const float *penalties;      /* (L + 1) */
-    const float *positions;      /* (steps, D), of the positions from the present length on */
     float *logits;               /* (rows, V) */
+    float *probabilities;        /* (rows, V), the sum of those of all models; null where there is one */
     int64_t *tokens;             /* (rows), to be fed next */
     int64_t *next_tokens, *next_slots, *parents, *is_taken; /* (rows) */
     int64_t *waiting;                                       /* (sentences), owners of those that have not begun */
@@ -44,6 +47,29 @@ SIZE_OF(Search);
 /* Of one row no more than its best k + 1 can matter. */
 static int64_t continuations(const Search *s, const Decoder *d) {
     return smaller_of(s->beam + 1, d->vocabulary);
+}
+
+/* Adds what one model holds for the probabilities of a row. */
+static void add_probabilities(const Search *s, const Decoder *d, int64_t row, int is_first) {
+    const float *logits = s->logits + row * d->vocabulary;
+    float *sum = s->probabilities + row * d->vocabulary;
+    float largest = largest_entry(logits, d->vocabulary), less = largest + log_sum_of_row(logits, d->vocabulary, largest);
+    for (int64_t i = 0; i < d->vocabulary; i++) sum[i] = (is_first ? 0.0f : sum[i]) + exponential(logits[i] - less);
+}
+
+/* Step 1, of one row with the mean of the probabilities of all models. Twin: engine/ensemble.py, EnsembleSteps.step: one that
+ * is 0 in float32 counts as the smallest. */
+static void rank_mean(const Search *s, const Decoder *d, int64_t row) {
+    int64_t count = continuations(s, d), models = 1;
+    float *sum = s->probabilities + row * d->vocabulary, *ranked = s->ranked + row * count;
+    float so_far = s->live[d->row_owners[row] * s->beam + row % s->beam];
+    for (const Decoder *other = d->next; other; other = other->next) models++;
+    sum[s->padding] = sum[s->begin] = -INFINITY;
+    top_of_row(sum, d->vocabulary, count, ranked, s->ranked_tokens + row * count);
+    for (int64_t i = 0; i < count; i++) {
+        float mean = ranked[i] / (float)models;
+        ranked[i] = mean < 0.0f ? mean : so_far + logf(mean < FLT_MIN ? FLT_MIN : mean);
+    }
 }
 
 /* Step 1, of one row. */
@@ -117,7 +143,7 @@ static void take_slots(const Search *s, const Decoder *d, int64_t row, int64_t l
         if (next[i] >= 0) continue;
         while (is_taken[free]) free++;
         next[i] = slots[free++];
-        copy_slot(d, slots[parents[i]], next[i], length);
+        for (const Decoder *model = d; model; model = model->next) copy_slot(model, slots[parents[i]], next[i], length);
     }
 }
 
@@ -145,20 +171,33 @@ static void close_ranks(const Search *s, Decoder *d) {
         d->row_slots[rows] = s->next_slots[row], d->row_owners[rows] = d->row_owners[row];
         d->begun[rows] = d->begun[row], s->tokens[rows++] = s->next_tokens[row];
     }
-    d->rows = rows, d->length++;
+    for (; d; d = d->next) d->rows = rows, d->length++;
+}
+
+/* The worker's part in a step of one model, and in the ranking of what it or all models hold for probable. */
+static void step_and_rank(const Search *s, const Decoder *first_model, const Decoder *d, int64_t first, int64_t number,
+                          int64_t count, Barrier *barrier) {
+    Activations a = activations(d);
+    Worker worker = worker_of(d, &a, number, count, barrier);
+    step_rows(d, &a, s->tokens, d->positions, first, s->logits, &worker), wait_for_all(&worker);
+    int64_t end = share_start(d->rows, number + 1, &worker);
+    for (int64_t row = share_start(d->rows, number, &worker); row < end; row++) {
+        if (s->probabilities) add_probabilities(s, d, row, d == first_model);
+        if (!d->next && s->probabilities) rank_mean(s, first_model, row);
+        if (!s->probabilities) rank_row(s, d, row);
+    }
+    wait_for_all(&worker);
 }
 
 /* The worker's part in a step; `first` is the index of the first row of positions. */
-static void take_step(const Search *s, Decoder *d, const Activations *a, int64_t first, const Worker *worker) {
-    step_rows(d, a, s->tokens, s->positions, first, s->logits, worker), wait_for_all(worker);
-    int64_t end = share_start(d->rows, worker->number + 1, worker);
-    for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) rank_row(s, d, row);
-    wait_for_all(worker);
-    int64_t sentences = d->rows / s->beam, last = share_start(sentences, worker->number + 1, worker);
-    for (int64_t i = share_start(sentences, worker->number, worker); i < last; i++) advance(s, d, i * s->beam);
-    wait_for_all(worker);
-    if (worker->number == 0) close_ranks(s, d);
-    wait_for_all(worker);
+static void take_step(const Search *s, Decoder *d, int64_t first, int64_t number, int64_t count, Barrier *barrier) {
+    for (const Decoder *model = d; model; model = model->next) step_and_rank(s, d, model, first, number, count, barrier);
+    Worker worker = {.number = number, .count = count, .barrier = barrier};
+    int64_t sentences = d->rows / s->beam, last = share_start(sentences, number + 1, &worker);
+    for (int64_t i = share_start(sentences, number, &worker); i < last; i++) advance(s, d, i * s->beam);
+    wait_for_all(&worker);
+    if (number == 0) close_ranks(s, d);
+    wait_for_all(&worker);
 }
 
 /* Most rows of a thread that searches alone: those of whole sentences, so few that what a step needs of them stays in the
@@ -166,15 +205,24 @@ static void take_step(const Search *s, Decoder *d, const Activations *a, int64_t
  * they had with weights in 32 bits, which are copied into panels at each step: many rows share the price of that. */
 static int64_t bytes_of_thread(const Search *s, const Decoder *d) {
     int64_t sentences = d->rows / s->beam, per_thread = (sentences + d->threads - 1) / d->threads;
-    if (!in_bytes(d) || d->weights_out || d->length || sentences < d->threads || per_thread * s->beam < MIN_COUNT) return 0;
+    const Decoder *too_many = d;
+    for (int64_t i = 0; i < MAX_MODELS && too_many; i++) too_many = too_many->next;
+    if (too_many || !in_bytes(d) || d->weights_out || d->length || sentences < d->threads || per_thread * s->beam < MIN_COUNT) return 0;
     return smaller_of(per_thread, largest_of(1, MAX_COUNT / s->beam)) * s->beam;
 }
 
-/* Numbers that a thread needs to search alone with `capacity` rows. */
-static int64_t scratch_alone(const Decoder *d, int64_t capacity) {
+/* Numbers that one model needs for a thread that searches alone with `capacity` rows. */
+static int64_t scratch_of_model(const Decoder *d, int64_t capacity) {
     Decoder part = *d;
-    part.slots = capacity, part.threads = 1;
+    part.scratch_rows = capacity, part.threads = 1;
     return scratch_size(&part);
+}
+
+/* And all models. */
+static int64_t scratch_alone(const Decoder *d, int64_t capacity) {
+    int64_t numbers = 0;
+    for (; d; d = d->next) numbers += padded(scratch_of_model(d, capacity));
+    return numbers;
 }
 
 /* Sentences that no thread has begun yet. */
@@ -206,20 +254,21 @@ static void fill(const Search *s, Decoder *d, Queue *queue, int64_t capacity) {
             d->begun[row] = d->length, s->tokens[row] = s->begin;
         }
     }
+    for (Decoder *other = d->next; other; other = other->next) other->rows = d->rows;
 }
 
 /* A decoder without rows for one thread, which has `capacity` of them from row and slot `first` on. */
 static Decoder decoder_slice(const Decoder *d, int64_t first, int64_t capacity, float *scratch) {
     Decoder part = *d;
     part.row_slots += first, part.row_owners += first, part.begun += first;
-    part.rows = 0, part.threads = 1, part.scratch = scratch;
+    part.rows = 0, part.threads = 1, part.scratch = scratch, part.scratch_rows = capacity;
     int64_t before = first * d->heads * d->capacity * paired(d->head_width);
     if (d->recurrent)
         part.keys = state_at(d, 0, first, 0);
     else
         part.keys = (uint16_t *)d->keys + before, part.values = (uint16_t *)d->values + before;
     part.writers += first * d->capacity;
-    memset(scratch, 0, sizeof(float) * scratch_alone(d, capacity));
+    memset(scratch, 0, sizeof(float) * scratch_of_model(d, capacity));
     return part;
 }
 
@@ -228,18 +277,21 @@ static Decoder decoder_slice(const Decoder *d, int64_t first, int64_t capacity, 
 static int64_t search_alone(const Search *s, const Decoder *d, int64_t first, int64_t capacity, int64_t until, Queue *queue,
                             float *scratch) {
     Search own = *s;
-    Decoder part = decoder_slice(d, first, capacity, scratch);
-    own.logits += first * d->vocabulary;
+    Decoder parts[MAX_MODELS], *part = parts;
+    for (int64_t i = 0; d; i++, d = d->next) {
+        parts[i] = decoder_slice(d, first, capacity, scratch);
+        scratch += padded(scratch_of_model(d, capacity));
+        if (d->next) parts[i].next = parts + i + 1;
+    }
+    int64_t before = first * part->vocabulary, count = continuations(s, part);
+    own.logits += before;
+    if (own.probabilities) own.probabilities += before;
     own.tokens += first, own.next_tokens += first, own.next_slots += first, own.parents += first, own.is_taken += first;
-    own.ranked += first * continuations(s, d), own.ranked_tokens += first * continuations(s, d);
-    part.slots = capacity;
-    Activations a = activations(&part);
-    Worker worker = worker_of(&part, &a, 0, 1, 0);
-    part.slots = d->slots;
+    own.ranked += first * count, own.ranked_tokens += first * count;
     /* rows stay in the order in which they came, so the first is the longest */
-    for (fill(&own, &part, queue, capacity); part.rows && length_of(&part, 0) < until; fill(&own, &part, queue, capacity))
-        take_step(&own, &part, &a, 0, &worker);
-    return part.rows;
+    for (fill(&own, part, queue, capacity); part->rows && length_of(part, 0) < until; fill(&own, part, queue, capacity))
+        take_step(&own, part, 0, 0, 1, 0);
+    return part->rows;
 }
 
 /* How many numbers search_per_thread() needs for itself; 0 where it is not the way. */
@@ -274,13 +326,12 @@ void search_per_thread(const Search *s, Decoder *d, int64_t until) {
     for (int64_t i = 0; i < queue.count; i++) s->waiting[i] = d->row_owners[i * s->beam];
     PerThread job = {s, d, until, capacity, per_thread, &queue, &left};
     share_out(d->threads, d->threads, 1, search_share, &job);
-    d->rows = left, d->length = until;
+    for (; d; d = d->next) d->rows = left, d->length = until;
 }
 
 typedef struct {
     const Search *search;
     Decoder *decoder;
-    Activations activations;
     Barrier *barrier;
     int64_t first, until;
 } Together;
@@ -288,14 +339,13 @@ typedef struct {
 static void search_in_thread(const void *job, int64_t thread, int64_t count) {
     const Together *t = job;
     Decoder *d = t->decoder;
-    Worker worker = worker_of(d, &t->activations, thread, count, t->barrier);
-    while (d->rows && d->length < t->until) take_step(t->search, d, &t->activations, t->first, &worker);
+    while (d->rows && d->length < t->until) take_step(t->search, d, t->first, thread, count, t->barrier);
 }
 
 /* Searches until all sentences are over or the rows hold `until` positions, for which there must be capacity. All threads
  * share every step. */
 void search_in_step(const Search *s, Decoder *d, int64_t until) {
     Barrier barrier = {0};
-    Together job = {s, d, activations(d), &barrier, d->length, until};
+    Together job = {s, d, &barrier, d->length, until};
     in_threads(team(d), search_in_thread, &job);
 }

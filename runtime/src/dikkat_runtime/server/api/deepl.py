@@ -1,5 +1,6 @@
 """The interface of DeepL v2: translate, languages and usage."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -120,7 +121,7 @@ _GLOSSARY_ENDPOINTS = [
 
 NO_LIMIT = 1_000_000_000_000
 """Limit of characters in answers to clients; there is none."""
-_UNKNOWN = ("style_id", "custom_instructions", "translation_memory_id")
+_UNKNOWN = ("style_id", "custom_instructions", "translation_memory_threshold")
 """Fields of requests that no model here can serve."""
 _FORMALITY = ("default", "prefer_more", "prefer_less", "more", "less")
 
@@ -136,7 +137,7 @@ async def translate(call: Call) -> Response:
     if formality in ("more", "less"):
         raise RequestError("invalid", "formality is not supported for this target language", param="formality")
     glossary = await _glossary(call)
-    options = _text_options(call, glossary)
+    options = replace(_text_options(call, glossary), memory=fields.optional_text("translation_memory_id"))
     call.count_characters(texts)
     answers = await answer_texts(call, texts, fields.optional_text("source_lang"), target, options)
     rows = [
@@ -229,6 +230,7 @@ _BODY = fields(
     non_splitting_tags=TEXTS,
     outline_detection=FLAG,
     glossary_id=TEXT,
+    translation_memory_id=TEXT,
 )
 _ANSWER = required(
     translations=list_of(

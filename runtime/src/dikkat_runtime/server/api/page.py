@@ -11,7 +11,7 @@ import numpy as np
 from starlette.responses import PlainTextResponse, Response
 
 from dikkat_runtime import __version__
-from dikkat_runtime.documents.alignment import Span, word_shares, word_spans
+from dikkat_runtime.documents.alignment import Span, word_shares
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.localization import script_messages
 from dikkat_runtime.server.api.files import FILE, attachment, own_document
@@ -28,7 +28,7 @@ from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, list_of, re
 from dikkat_runtime.server.segments import Fixed, segments_of
 from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
 from dikkat_runtime.server.worker_jobs import begin_document, supported_suffixes
-from dikkat_runtime.tasks.aligner import CrossAttention
+from dikkat_runtime.tasks.aligner import CrossAttention, word_spans
 from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.text.glossary import Glossary
 

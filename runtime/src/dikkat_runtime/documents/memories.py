@@ -1,0 +1,103 @@
+"""Read translation memories for the desk: `.tmx`, and tables of a source, a tab and its translation."""
+
+import html
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dikkat_runtime.documents.segments import Content, Tag
+from dikkat_runtime.documents.tmx import stream_tmx
+from dikkat_runtime.errors import DataError, UsageError, msg, plural
+from dikkat_runtime.tasks.corrections import KnownTranslations
+from dikkat_runtime.text.packed import open_unpacked
+from dikkat_runtime.text.placeholders import spans
+from dikkat_runtime.text.text_files import read_lines, reading_errors
+
+MIN_WORDS = 3
+"""Words from which on a text that is its own translation was not translated."""
+HEADER = ("source", "target")
+
+
+def read_memory(
+    path: Path, languages: tuple[str, str], note: Callable[[str], object] = lambda line: None
+) -> KnownTranslations:
+    """Return what the memory at `path` holds from the first language to the second, with a `note` of the rest.
+
+    Raises `MissingInputError`, `DataError` with the line, and `UsageError` where a .tmx has no text in a language.
+    """
+    skipped: Counter[str] = Counter()
+    rows = _units(path, languages, skipped) if _kind(path) == ".tmx" else _table(path)
+    pairs = []
+    for source, target in rows:
+        if not source or not target:
+            skipped[msg("with nothing on a side")] += 1
+        elif source == target and len(source.split()) >= MIN_WORDS:
+            skipped[msg("not translated")] += 1
+        else:
+            pairs.append((source, target))
+    if not pairs:
+        raise DataError("{path}: holds nothing that is translated from {source} to {target}", path, *languages)
+    known = KnownTranslations(pairs)
+    line = msg("memory {path}: {pairs}", path, plural(len(known.kept), "pair"))
+    for reason, count in skipped.most_common():
+        line += msg("; skipped {count:,} {reason}", count, reason)
+    note(line)
+    return known
+
+
+def is_memory(path: Path) -> bool:
+    """Return whether the name of a file says that it holds texts with their translations."""
+    return bool(_kind(path))
+
+
+def _kind(path: Path) -> str:
+    return next((suffix for suffix in reversed(path.suffixes) if suffix in (".tmx", ".tsv")), "")
+
+
+def _units(path: Path, languages: tuple[str, str], skipped: Counter[str]) -> Iterator[tuple[str, str]]:
+    seen: Counter[str] = Counter()
+    matching = 0
+    with reading_errors(path), open_unpacked(path) as file:
+        for unit in stream_tmx(file, str(path), Counter()):
+            seen.update(unit.segments.keys())
+            texts = [unit.content(language) for language in languages]
+            if missing := [name for name, text in zip(languages, texts, strict=True) if text is None]:
+                skipped[msg("without a text in {language}", missing[0])] += 1
+                continue
+            matching += 1
+            yield plain_text(texts[0] or ()), plain_text(texts[1] or ())
+    if not matching:
+        raise UsageError(
+            "{path}: holds no unit from {source} to {target}, but texts in {languages}; give a memory of these "
+            "languages, or another run"
+        ).fill(path, *languages, ", ".join(seen))
+
+
+def _table(path: Path) -> Iterator[tuple[str, str]]:
+    for number, line in enumerate(read_lines(path), start=1):
+        source, tab, target = line.partition("\t")
+        if not tab and line.strip():
+            raise DataError("{path}, line {line}: has no tab between a text and its translation", path, number)
+        if number > 1 or (source.strip().lower(), target.partition("\t")[0].strip().lower()) != HEADER:
+            yield source.strip(), target.partition("\t")[0].strip()
+
+
+# The text of a segment with inline tags.
+
+_TAG = re.compile(r"<[^<>]*>")
+_SHOWN = re.compile(r'\s(?:equiv-text|equiv|disp)="([^"]*)"')
+
+
+def plain_text(content: Content) -> str:
+    """Return a text on one line, of whose tags those stay that stand for a placeholder."""
+    return " ".join("".join(item if isinstance(item, str) else _shown(item) for item in content).split())
+
+
+def _shown(tag: Tag) -> str:
+    if tag.kind == "word":
+        stated = _SHOWN.search(tag.markup)
+        shown = html.unescape(stated[1] if stated else _TAG.sub("", tag.markup))
+        if any(kind == "placeholder" for kind, _ in spans(shown)):
+            return shown
+    return " " if tag.ends_sentence or tag.markup.isspace() else ""

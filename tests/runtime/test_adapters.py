@@ -1,0 +1,180 @@
+"""Adapters: one base, what each adds to it, and nothing kept twice."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from tests.runtime.runs import SENTENCES, translator_run
+from tests.runtime.server.asking import served
+
+from dikkat.run_directory import RunDirectory
+from dikkat_runtime.cli.main import run as run_dikkat
+from dikkat_runtime.engine.native import NativeEngine
+from dikkat_runtime.engine.weights import Weights
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
+from dikkat_runtime.run import weights as weights_of_runs
+from dikkat_runtime.run.weights import ADAPTS, BASE, DOWN, UP, read_arrays, read_checksum, read_weights
+from dikkat_runtime.server.models import Catalog
+from dikkat_runtime.tasks.translator import Translator
+
+RANK = 3
+TOUCHED = ("encoder.blocks.0.feed_forward.inner.weight", "decoder.blocks.1.cross_attention.in_projection.weight")
+
+
+def adapter_of(base: Path, path: Path, seed: int = 1) -> Path:
+    """An adapter of two matrices of `base`, and next to it what it computes as a whole model, `path`-whole."""
+    random, weights = np.random.default_rng(seed), RunDirectory(base).load_weights()
+    factors = dict[str, torch.Tensor]()
+    for name in TOUCHED:
+        outputs, inputs = weights[name].shape
+        factors[name + UP] = torch.tensor(random.normal(size=(outputs, RANK)), dtype=torch.float32)
+        factors[name + DOWN] = torch.tensor(random.normal(size=(RANK, inputs)), dtype=torch.float32)
+    whole = {**weights, **{name: weights[name] + factors[name + UP] @ factors[name + DOWN] for name in TOUCHED}}
+    notes = {ADAPTS: read_checksum(base / "model.safetensors"), BASE: str(base)}
+    for folder, tensors, metadata in ((path, factors, notes), (whole_of(path), whole, {})):
+        shutil.copytree(base, folder)
+        RunDirectory(folder).save_weights(tensors, metadata)
+    return path
+
+
+def whole_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}-whole")
+
+
+def weights_of(translator: Translator) -> Weights:
+    assert isinstance(translator.engine, NativeEngine)
+    return translator.engine.weights
+
+
+def written(translator: Translator) -> list[str]:
+    return [line.text for line in translator.translate(SENTENCES)]
+
+
+@pytest.fixture(autouse=True)
+def nothing_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No equal base of another test."""
+    monkeypatch.setattr(weights_of_runs, "_known", {})
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Path:
+    return translator_run(tmp_path / "base", languages=("en", "tr"))
+
+
+@pytest.mark.parametrize("decoder_memory", ["attention", "ssru"])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_an_adapter_computes_what_the_whole_model_does_and_shares_all_it_does_not_touch(
+    precision: Literal["float32", "int8"], decoder_memory: Literal["attention", "ssru"], tmp_path: Path
+) -> None:
+    base = translator_run(tmp_path / "base", languages=("en", "tr"), decoder_memory=decoder_memory)
+    adapter = adapter_of(base, tmp_path / "client")
+    plain, adapted = Translator.load(base, precision), Translator.load(adapter, precision)
+    expected = written(Translator.load(whole_of(adapter), precision))
+    assert written(adapted) == expected != written(plain)
+    mine, theirs = (weights_of(translator) for translator in (adapted, plain))
+    assert mine.base is theirs, "the base that is open is not opened once more"
+    again = {key: kept for key, kept in mine._shared.items() if theirs._shared.get(key) is not kept}
+    own = {key[0] for key in again if isinstance(key[0], str)}
+    # content and forget gate of a recurrent unit are one layer, which is made of two arrays
+    named = {name.removesuffix(".weight") for name in TOUCHED}
+    assert own == (named | set(TOUCHED) if precision == "float32" else named)
+
+
+def test_the_torch_engine_and_the_files_of_dikkat_read_an_adapter(base: Path, tmp_path: Path) -> None:
+    adapter = adapter_of(base, tmp_path / "client")
+    torch_engine, native = Translator.load(adapter, engine="torch"), Translator.load(whole_of(adapter))
+    assert torch_engine.translate(SENTENCES[1:2], beam_size=1) == native.translate(SENTENCES[1:2], beam_size=1)
+    whole = RunDirectory(whole_of(adapter)).load_weights()
+    for name, tensor in RunDirectory(adapter).load_weights().items():
+        assert torch.allclose(tensor, whole[name], atol=1e-5), name
+
+
+def test_the_command_and_the_library_name_the_base_where_it_is_now(
+    base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    adapter, lines = adapter_of(base, tmp_path / "client"), tmp_path / "lines.txt"
+    expected = written(Translator.load(whole_of(adapter)))
+    moved = base.rename(tmp_path / "moved")
+    lines.write_text("".join(f"{line}\n" for line in SENTENCES), encoding="utf-8")
+    with pytest.raises(MissingInputError, match="the run that it adapts is not in"):
+        Translator.load(adapter)
+    command = ["translate", str(moved), str(lines), "--adapter", str(adapter), "--precision", "float32"]
+    assert run_dikkat(command) == 0
+    assert capsys.readouterr().out == "".join(f"{line}\n" for line in expected)
+    assert written(Translator.load(moved, adapter=adapter)) == expected
+
+
+def test_a_wrong_base_is_refused_in_one_line(base: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    adapter = adapter_of(base, tmp_path / "client")
+    assert run_dikkat(["translate", str(whole_of(adapter)), "--adapter", str(adapter)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    own, other = (read_checksum(run / "model.safetensors")[:8] for run in (base, whole_of(adapter)))
+    assert f"adapts the weights {own}, but {whole_of(adapter)} has {other}" in line
+    with pytest.raises(UsageError, match="is a whole model, not an adapter"):
+        Translator.load(adapter, adapter=base)
+
+
+def test_a_server_has_adapters_as_models_by_their_names_beside_the_base(base: Path, tmp_path: Path) -> None:
+    names = ["first", "second"]
+    adapters = [adapter_of(base, tmp_path / name, seed) for seed, name in enumerate(names)]
+    specs = [f"en-tr={base}", *(f"{name}={path}" for name, path in zip(names, adapters, strict=True))]
+    catalog = Catalog(specs, "int8")
+    assert len({id(weights_of(model.model).base) for model in catalog.models[1:]}) == 1
+    with served(catalog, beam_size=5) as server:
+        for name, path in (("en-tr", base), *((name, whole_of(tmp_path / name)) for name in names)):
+            answer = server.post("/translate", q=SENTENCES[0], source="en", target="tr", model=name)
+            assert answer["translatedText"] == Translator.load(path, "int8").translate([SENTENCES[0]])[0].text
+
+
+@pytest.mark.parametrize("damage", ["rank", "down", "width", "unknown"])
+def test_factors_that_do_not_fit_the_base_are_refused(damage: str, base: Path, tmp_path: Path) -> None:
+    adapter = RunDirectory(adapter_of(base, tmp_path / "client"))
+    factors: dict[str, Any] = {name: torch.tensor(array) for name, array in factors_of(adapter).items()}
+    name = TOUCHED[0]
+    if damage == "rank":
+        factors[name + DOWN] = factors[name + DOWN][:-1]
+    elif damage == "down":
+        del factors[name + DOWN]
+    elif damage == "width":
+        factors[name + DOWN] = factors[name + DOWN][:, :-1]
+    else:
+        factors["encoder.blocks.9.x.weight" + UP] = factors.pop(name + UP)
+    adapter.save_weights(factors, {ADAPTS: read_checksum(base / "model.safetensors"), BASE: str(base)})
+    with pytest.raises(DataError, match="does not fit the matrix of its base"):
+        Translator.load(adapter.path)
+
+
+def test_an_adapter_whose_settings_claim_other_sizes_reads_nothing_of_its_base(base: Path, tmp_path: Path) -> None:
+    adapter = adapter_of(base, tmp_path / "client")
+    config = adapter / "config.json"
+    settings = json.loads(config.read_text(encoding="utf-8"))
+    settings["model"]["feed_forward_dim"] *= 2
+    config.write_text(json.dumps(settings), encoding="utf-8")
+    (adapter / "manifest.json").unlink()
+    with pytest.raises(DataError, match="does not fit"):
+        Translator.load(adapter)
+
+
+def factors_of(run: RunDirectory) -> dict[str, Any]:
+    return read_arrays(run.weights, "F32")
+
+
+def test_the_whole_weights_are_those_of_the_base_and_the_products(base: Path, tmp_path: Path) -> None:
+    adapter = RunDirectory(adapter_of(base, tmp_path / "client"))
+    before, factors, after = (
+        read_weights(base / "model.safetensors"),
+        factors_of(adapter),
+        read_weights(adapter.weights),
+    )
+    assert set(after) == set(before)
+    for name, array in after.items():
+        expected = before[name].astype(np.float64)
+        if name in TOUCHED:
+            expected = expected + factors[name + UP].astype(np.float64) @ factors[name + DOWN].astype(np.float64)
+        np.testing.assert_allclose(array, expected, atol=1e-4 if name in TOUCHED else 0, err_msg=name)

@@ -1,0 +1,145 @@
+"""Translation memories at the desk: what they hold comes back through every door, and what is like it is steered."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.runtime.runs import translator_run
+from tests.runtime.server.asking import served
+
+from dikkat_runtime.cli.main import run as run_dikkat
+from dikkat_runtime.documents.memories import read_memory
+from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.server.models import Catalog
+from dikkat_runtime.tasks.corrections import Corrections, NearIndex
+from dikkat_runtime.tasks.translator import Translator
+
+EXACT, NEAR = "The small cat is sleeping.", "The small cat is sleeping now."
+KNOWN = "Küçük kedi  <uyuyor>."
+UNIT = '<tu><tuv xml:lang="{}"><seg>{}</seg></tuv><tuv xml:lang="{}"><seg>{}</seg></tuv></tu>'
+
+
+def tmx(path: Path, *units: tuple[str, str, str, str]) -> Path:
+    body = "".join(UNIT.format(*unit) for unit in units)
+    path.write_text(f'<?xml version="1.0"?><tmx version="1.4"><header srclang="en"/><body>{body}</body></tmx>', "utf-8")
+    return path
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Path:
+    return translator_run(tmp_path / "run", languages=("en", "tr"))
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Path:
+    shown = "Küçük kedi <bpt i='1'>&lt;b&gt;</bpt> &lt;uyuyor&gt;.<ept i='1'>&lt;/b&gt;</ept>"
+    return tmx(tmp_path / "cats.tmx", ("en-US", EXACT, "tr", shown))
+
+
+def test_all_doors_take_what_the_memory_holds_and_agree_on_what_is_near(
+    run: Path, memory: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text(f"{EXACT}\n{NEAR}\n", encoding="utf-8")
+    translator = Translator.load(run)
+    plain = [line.text for line in translator.translate([EXACT, NEAR])]
+    translator.memories = [read_memory(memory, ("en", "tr"))]
+    library = [line.text for line in translator.translate([EXACT, NEAR])]
+    assert library[0] == "Küçük kedi <uyuyor>."
+    assert library[1] != plain[1], "what is near is written otherwise"
+    assert [line.text for line in translator.translate([EXACT, NEAR], memories=())] == plain
+
+    assert run_dikkat(["translate", str(run), str(lines), "--memory", str(memory), "--precision", "float32"]) == 0
+    output = capsys.readouterr()
+    assert output.out.splitlines() == library
+    assert f"memory {memory}: 1 pair" in output.err
+
+    with served(Catalog([f"en-tr={run}"], "float32", memories=[memory]), beam_size=5) as server:
+        body: dict[str, Any] = {"text": [EXACT, NEAR], "source_lang": "EN", "target_lang": "TR"}
+        for more in (dict[str, str](), {"translation_memory_id": "cats"}):
+            answer = server.post("/v2/translate", **{**body, **more})
+            assert [row["text"] for row in answer["translations"]] == library
+        assert server.post("/translate", q=EXACT, source="en", target="tr")["translatedText"] == library[0]
+        missing = server.post("/v2/translate", 404, **body, translation_memory_id="dogs")
+        assert "there are: cats" in missing["message"]
+
+
+def test_a_correction_of_the_run_comes_before_the_memory(run: Path, memory: Path) -> None:
+    Corrections(run).add(EXACT, "Kedicik uyuyor.")
+    translator = Translator.load(run)
+    translator.memories = [read_memory(memory, ("en", "tr"))]
+    assert translator.translate([f"  {EXACT} "])[0].text == "Kedicik uyuyor."
+    assert translator.translate([EXACT], memories=())[0].text == "Kedicik uyuyor."
+    translator.corrections = None
+    assert translator.translate([EXACT])[0].text == "Küçük kedi <uyuyor>."
+
+
+def test_what_a_memory_does_not_say_is_told_with_the_count(tmp_path: Path) -> None:
+    notes: list[str] = []
+    path = tmx(
+        tmp_path / "some.tmx",
+        ("en", "one small thing", "tr", "küçük bir şey"),
+        ("en", "one small thing", "tr", "tek küçük şey"),
+        ("en", "left as it is", "tr", "left as it is"),
+        ("en", "OK", "tr", "OK"),
+        ("en", "empty", "tr", " "),
+        ("en", "in French", "fr", "en français"),
+    )
+    memory = read_memory(path, ("en", "tr"), notes.append)
+    assert memory.kept == [("one small thing", "tek küçük şey"), ("OK", "OK")]
+    (note,) = notes
+    assert note.startswith(f"memory {path}: 2 pairs")
+    for reason in ("1 not translated", "1 with nothing on a side", "1 without a text in tr"):
+        assert reason in note
+
+
+@pytest.mark.parametrize(
+    ("write", "error", "message"),
+    [
+        (lambda path: tmx(path / "m.tmx", ("de", "eins", "fr", "un")), UsageError,
+         "holds no unit from en to tr, but texts in de, fr"),
+        (lambda path: tmx(path / "m.tmx", ("en", "just the same", "tr", "just the same")), DataError,
+         "holds nothing that is translated from en to tr"),
+        (lambda path: table(path, "source\ttarget\none\tbir\ntwo"), DataError, "m.tsv, line 3: has no tab"),
+        (lambda path: table(path, "source\ttarget\n"), DataError, "holds nothing that is translated"),
+    ],
+)  # fmt: skip
+def test_a_memory_that_says_nothing_is_refused(
+    write: Callable[[Path], Path], error: type[Exception], message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(error, match=message):
+        read_memory(write(tmp_path), ("en", "tr"))
+
+
+def table(folder: Path, text: str) -> Path:
+    path = folder / "m.tsv"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_table_may_have_a_header_and_more_columns(tmp_path: Path) -> None:
+    path = table(tmp_path, "Source\ttarget\torigin\none\tbir\tme\n\ttwo\n")
+    assert read_memory(path, ("en", "tr")).kept == [("one", "bir")]
+
+
+def test_the_server_refuses_memories_of_one_name_and_of_other_languages(
+    run: Path, memory: Path, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match="two memories are named cats"):
+        Catalog([f"en-tr={run}"], memories=[memory, memory.with_suffix(".tsv")])
+    with pytest.raises(UsageError, match="holds no unit from en to tr"):
+        Catalog([f"en-tr={run}"], memories=[tmx(tmp_path / "m.tmx", ("de", "eins", "fr", "un"))])
+
+
+def test_near_is_found_among_many_as_by_comparing_with_each() -> None:
+    words = ["red", "blue", "house", "cat", "is", "old", "sold", "the"]
+    pairs = [(" ".join(words[n % k] for k in range(2, 3 + n % 6)), f"{n}") for n in range(300)]
+    text = "the old red cat"
+    own = set(text.split())
+    every = [(2 * len(own & set(source.split())) / (len(own) + len(set(source.split()))), n)
+             for n, (source, _) in enumerate(pairs)]  # fmt: skip
+    expected = sorted((-similarity, -n) for similarity, n in every if similarity >= 0.4)[:8]
+    assert [(-item.similarity, -int(item.target)) for item in NearIndex(pairs).near(text)] == expected
