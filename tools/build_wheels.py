@@ -37,16 +37,17 @@ class Target:
     """How a library for it begins: the format, and the machine at its place."""
 
 
-ELF_X86, ELF_ARM, MACH_ARM = b"\x3e\x00", b"\xb7\x00", b"\xcf\xfa\xed\xfe\x0c\x00\x00\x01"
+ELF_X86, ELF_ARM = b"\x3e\x00", b"\xb7\x00"
+MACH_X86, MACH_ARM = b"\xcf\xfa\xed\xfe\x07\x00\x00\x01", b"\xcf\xfa\xed\xfe\x0c\x00\x00\x01"
 TARGETS = {
     "manylinux-x86_64": Target("x86_64-linux-gnu.2.17", "avx2 avx512 amx", "manylinux_2_17_x86_64", ELF_X86),
     "manylinux-aarch64": Target("aarch64-linux-gnu.2.17", "armv8", "manylinux_2_17_aarch64", ELF_ARM),
     "musllinux-x86_64": Target("x86_64-linux-musl", "avx2 avx512 amx", "musllinux_1_2_x86_64", ELF_X86),
     "musllinux-aarch64": Target("aarch64-linux-musl", "armv8", "musllinux_1_2_aarch64", ELF_ARM),
     "macos-arm64": Target("aarch64-macos.11.0", "armv8", "macosx_11_0_arm64", MACH_ARM),
+    "macos-x86_64": Target("x86_64-macos.11.0", "avx2", "macosx_11_0_x86_64", MACH_X86),
 }
-"""Not here: macOS on x86, where the levels of a processor are not read, and Windows, whose files and signals dikkat
-does not know."""
+"""Not here: Windows, whose files and signals dikkat does not know."""
 
 
 def build(target: Target, out: Path) -> Path:

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Any
 
+from dikkat_runtime import __version__ as _runtime_version
+
 if TYPE_CHECKING:
     from dikkat.tasks import (
         Classification,
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
         show,
         translator_of,
     )
+
+__version__ = "0.1.0"
+if _runtime_version != __version__:
+    raise ImportError(f"dikkat {__version__} needs dikkat-runtime {__version__}, not {_runtime_version}")
 
 __all__ = [
     "Classification",

@@ -38,7 +38,7 @@ def test_symbols_beyond_what_is_carried_are_told(translator: Translator) -> None
     ((few, many), said) = noted(translator, [f"{'😀 cat ' * count}" for count in (100, CAPACITY + 1)])
     assert few.count("😀") == 100
     assert many.count("😀") == CAPACITY
-    assert "1 line had more symbols than are carried (line 2)" in said
+    assert "1 line had more symbols than can be kept (line 2)" in said
 
 
 def test_a_hidden_direction_is_told_once(translator: Translator) -> None:

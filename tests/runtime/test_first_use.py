@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -140,6 +141,16 @@ def test_no_compiler(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> Non
     assert computer.advice == "there is no no-such-compiler, which CC names"
 
 
+def test_the_compiler_of_ziglang_where_the_system_has_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda command: None)
+    monkeypatch.setattr(first_use, "find_spec", lambda name: name == "ziglang" or None)
+    assert first_use._compiler() == [sys.executable, "-m", "ziglang", "cc"]
+    monkeypatch.setattr(first_use, "find_spec", lambda name: None)
+    with pytest.raises(AbsentError, match="no C compiler; pip install ziglang brings one"):
+        first_use._compiler()
+
+
 def test_a_compiler_of_several_words(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CC", f"env LANGUAGE=tr '{os.environ['CC']}'")
     assert computer.command() == (True, "")
@@ -186,7 +197,7 @@ def test_a_damaged_memory_is_none(computer: Computer, content: str) -> None:
 def test_a_compiler_that_takes_too_long_is_waited_for_once(computer: Computer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The limit is for all files together: none of these takes long."""
     # on many processors all would be ready in time
-    monkeypatch.setattr(compiling, "_num_processors", lambda: 2)
+    monkeypatch.setattr(compiling, "usable_processors", lambda: 2)
     compiler = computer.install("sleep 0.5")
     monkeypatch.setenv("DIKKAT_COMPILE_SECONDS", "2.2")
     assert computer.command() == (False, f"{compiler} took longer than 2.2 s")

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -162,4 +163,15 @@ def test_who_names_a_level_gets_no_other_engine(folder: Path, monkeypatch: pytes
         choose.why_not_native(model, "config.json")
     monkeypatch.setenv("DIKKAT_NATIVE_LEVEL", "native")
     # and the reason is about what was named
-    assert choose.why_not_native(model, "config.json") == "no C compiler"
+    said = choose.why_not_native(model, "config.json")
+    assert said == "no C compiler; there is no no-such-compiler, which CC names"
+
+
+def test_the_flags_of_an_intel_mac_are_those_of_linux_in_capitals(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "FPU SSE4.2 FMA F16C AVX1.0\nBMI1 AVX2 BMI2 SMEP\n"
+    monkeypatch.setattr("platform.system", lambda: "Darwin")
+    monkeypatch.setattr(Path, "read_text", Mock(side_effect=FileNotFoundError))
+    monkeypatch.setattr("subprocess.run", Mock(return_value=Mock(stdout=said)))
+    assert cpu.NEEDS["avx2"] <= set(cpu._described()["flags"].split())
+    monkeypatch.setattr("subprocess.run", Mock(return_value=Mock(stdout="")))
+    assert cpu._described() == {}

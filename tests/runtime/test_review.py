@@ -57,7 +57,7 @@ def test_the_command_writes_the_page_and_keeps_what_it_saves(
     assert run_dikkat(["translate", str(run), str(lines), "--review", str(page)]) == 0
     written = capsys.readouterr().out.splitlines()
     rows = rows_of(page)
-    assert sorted((row["line"], row["target"]) for row in rows) == list(enumerate(written, start=1))  # type: ignore[type-var]
+    assert sorted((row["line"], row["target"]) for row in rows) == list(enumerate(written, start=1))
     assert [row["confidence"] for row in rows] == sorted(row["confidence"] for row in rows)  # type: ignore[type-var]
 
     saved = tmp_path / "corrections.tsv"

@@ -200,7 +200,7 @@ def test_nothing_on_standard_input(
             2,
             "a.gif",
             [],
-            "a.gif: attention is written as .png, .svg, .json, .npz, .align or .html, not .gif; rename it",
+            "a.gif: is written as .png or .svg or .json or .npz or .align or .html, not .gif; rename it",
         ),
         (2, "a", [], "not a file without suffix; rename it"),
         (2, "a.png", ["--kind", "sideways"], "'sideways' is not one of 'encoder', 'decoder', 'cross'"),

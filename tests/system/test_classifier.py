@@ -442,7 +442,7 @@ class TestManyLabels:
         )
         picture = tmp_path / "matrix.png"
         message = dikkat.fails(2, "evaluate", several_run, data, "--picture", picture)
-        assert message == f"{picture}: a confusion matrix is of texts of one label each, which these are not"
+        assert message == f"{picture}: a confusion matrix needs texts with one label each"
         message = dikkat.fails(2, *TRAIN, data, "--balance", "--out", tmp_path / "run")
         assert message == "settings: --balance is for texts of one label each, but here they have any number"
         binary = ("--set", "classifier.objective=cross_entropy")
@@ -534,11 +534,11 @@ class TestInit:
     ) -> None:
         wider = ("--set", "model.feed_forward_dim=96")
         message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--from", trained, *wider)
-        assert message.startswith(f"{trained}: cannot begin with it: its encoder.blocks.0.feed_forward.")
+        assert message.startswith(f"{trained}: cannot start from it: its encoder.blocks.0.feed_forward.")
         assert "has the shape (64, 64), not (96, 64)" in message
         deeper = ("--set", "model.encoder_layers=2")
         message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--from", trained, *deeper)
-        assert message.startswith(f"{trained}: cannot begin with it: it has no encoder.blocks.1.")
+        assert message.startswith(f"{trained}: cannot start from it: it has no encoder.blocks.1.")
         assert not (tmp_path / "run").exists()
 
     def test_a_run_of_another_kind(self, dikkat: Command, data: Path, run: Path, tmp_path: Path) -> None:
@@ -547,7 +547,7 @@ class TestInit:
         (other / "manifest.json").unlink()
         (other / "config.json").write_text(json.dumps({**settings, "task": "digits"}))
         message = dikkat.fails(2, *TRAIN, data, "--out", tmp_path / "run", "--from", other)
-        assert message == f'{other}: holds a "digits", whose encoder a classifier cannot begin with'
+        assert message == f'{other}: holds a "digits"; a classifier cannot start from its encoder'
 
 
 @pytest.mark.parametrize("kernels", [True, pytest.param(False, marks=pytest.mark.nightly)])
@@ -621,7 +621,9 @@ class TestBadInput:
         code, output, notes = dikkat("classify", run, file)
         assert code == 0
         assert output.split("\t")[0] in ("neg", "pos")
-        assert notes == f"1 line of more than {MAX_TOKENS} tokens: only the first 10 and the last 30 read (line 1)\n"
+        assert (
+            notes == f"1 line of more than {MAX_TOKENS} tokens: only the first 10 and the last 30 are read (line 1)\n"
+        )
 
     def test_long_texts_in_training_are_counted(self, dikkat: Command, out: Path, tmp_path: Path) -> None:
         rows = [*reviews(40), ("pos", "superb " + "the " * 5_000)]
@@ -640,7 +642,7 @@ class TestBadInput:
             f"{picture}: a picture shows one text; give one"
         )
         message = dikkat.fails(2, "evaluate", trained, toy_data, "--picture", picture)
-        assert message == "--picture draws the confusion matrix of a classifier, which this run is not"
+        assert message == "--picture draws the confusion matrix of a classifier, but this run is not one"
         message = dikkat.fails(2, "classify", run, "--engine", "torch", "--precision", "int8")
         assert message == "int8 is for the native engine; leave out --precision or --engine torch"
         for precision in ("int8", "float16"):

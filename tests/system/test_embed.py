@@ -100,16 +100,20 @@ def test_a_line_that_is_too_long_is_cut_and_that_is_said(dikkat: Command, traine
     tokens = len(Tokenizer.load(trained / "tokenizer.json").encode(("tree " * 100_000).strip()))
     assert tokens >= 100_000
     cut = f"the first, line 2, by {tokens - 255:,} tokens"
-    message = f"2 lines are longer than the model reads and cut; {cut}\n"
+    message = f"2 lines are longer than the model reads and therefore cut; {cut}\n"
     assert complaint == f"{message}wrote {tmp_path / 'v.npz'}\n"
 
 
 @pytest.mark.parametrize(
     ("code", "options", "message"),
     [
-        (2, ("--nearest", "0"), "--nearest must be at least 1, not 0"),
-        (2, ("--out", "v.csv"), "v.csv: vectors are written as .npz, .tsv, .jsonl, not .csv"),
-        (2, ("--picture", "v.gif"), "v.gif: a picture is written as .png or .svg, not .gif; rename it"),
+        (
+            2,
+            ("--nearest", "0"),
+            "Invalid value for '--nearest': Input should be greater than or equal to 1. Try `dikkat embed --help`.",
+        ),
+        (2, ("--out", "v.csv"), "v.csv: is written as .npz or .tsv or .jsonl, not .csv; rename it"),
+        (2, ("--picture", "v.gif"), "v.gif: is written as .png or .svg, not .gif; rename it"),
         (73, ("--out", "nowhere/v.npz"), "nowhere/v.npz: cannot be written: the folder nowhere does not exist; "),
     ],
 )

@@ -252,7 +252,7 @@ def test_what_a_finished_training_tells_to_try_is_done_by_a_shell(
     out = tmp_path / "it's {my} run; $(touch no)"
     message = server("train", "lm", made["TEXT"], "--out", out, *settings(training__max_updates=1))
     # one update teaches nothing, so it is told how to train for longer
-    line = message.stderr.rstrip("\n").partition("for a better one: ")[2]
+    line = message.stderr.rstrip("\n").partition("for a better model: ")[2]
     program = "dikkat() { printf '%s\\0' \"$@\"; }; " + line
     words = subprocess.run(["bash", "-c", program], capture_output=True, check=True, cwd=tmp_path).stdout
     split = words.decode().split("\0")[:-1]

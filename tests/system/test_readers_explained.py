@@ -90,7 +90,7 @@ def test_heads_of_a_language_model(dikkat: Command, language_model: Path, tmp_pa
 
 def test_what_is_for_a_translator_is_refused(dikkat: Command, classifier: Path, tmp_path: Path) -> None:
     message = dikkat.fails(2, "heads", classifier, "--gold", tmp_path / "gold")
-    assert message == (f"--gold is of the pairs of a translator, but {classifier} holds another kind; leave it out")
+    assert message == (f"--gold is for the pairs of a translator, but {classifier} holds another kind; leave it out")
     assert (
         dikkat.fails(2, "heads", classifier, "--prune", "9") == "--prune 9: this model has only 2 heads to switch off"
     )

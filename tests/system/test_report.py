@@ -30,7 +30,7 @@ def test_a_finished_run_becomes_one_file(dikkat: Command, trained: Path, tmp_pat
 @pytest.mark.parametrize(
     ("code", "message", "arguments"),
     [
-        (2, "a page is written as .html, not .pdf; rename it", ["--out", "report.pdf"]),
+        (2, "is written as .html or .htm, not .pdf; rename it", ["--out", "report.pdf"]),
         (2, 'there are no messages in "de"; choose from en, tr', ["--language", "de"]),
         (73, "the folder nowhere does not exist; create it first", ["--out", "nowhere/report.html"]),
     ],
@@ -86,7 +86,7 @@ def test_settings_are_drawn_without_a_run(dikkat: Command, tmp_path: Path) -> No
     [
         (2, "name what to draw: a run directory, --preset NAME, --config FILE or --set", []),
         (2, 'no preset is called "tyni"; did you mean "tiny"?', ["--preset", "tyni"]),
-        (2, "a drawing of a model is written as .svg, not .png; rename it", ["--preset", "tiny", "--out", "model.png"]),
+        (2, "is written as .svg, not .png; rename it", ["--preset", "tiny", "--out", "model.png"]),
         (2, "a run has its own settings: leave out DIR", ["somewhere", "--preset", "tiny"]),
         (66, "there is no such run directory", ["somewhere"]),
         (73, "the folder nowhere does not exist", ["--preset", "tiny", "--out", "nowhere/model.svg"]),
@@ -127,7 +127,7 @@ def test_the_positions_are_drawn_and_told(dikkat: Command, tmp_path: Path) -> No
         ('--columns must be numbers from 0, as in 6-9 or 0,4, at most 50 of them, not "six"', ["--columns", "six"]),
         ('at most 50 of them, not "0-999999999"', ["--columns", "0-999999999"]),
         ('--columns "9-6" names no column', ["--columns", "9-6"]),
-        ("a picture is written as .png or .svg, not .gif", ["--out", "positions.gif"]),
+        ("is written as .png or .svg, not .gif", ["--out", "positions.gif"]),
     ],
 )
 def test_positions_that_cannot_be_drawn_are_one_line(
@@ -147,5 +147,5 @@ def test_a_run_can_be_watched(dikkat: Command, toy_data: Path, tmp_path: Path) -
     assert len(followed["losses"]) == 2
     assert followed["updates"][-1] == followed["losses"][-1][0]
     message = dikkat.fails(2, "train", "translator", toy_data, "--out", tmp_path / "other", "--watch", "watch.png")
-    assert message == "watch.png: a page is written as .html, not .png; rename it"
+    assert message == "watch.png: is written as .html or .htm, not .png; rename it"
     assert not (tmp_path / "other").exists()

@@ -83,7 +83,7 @@ class TestTables:
         [
             (
                 ("only one column",),
-                ":1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “only one",
+                ":1: 1 column: no tab, semicolon, comma or | separates columns; the first is “only one",
             ),
             (("A, b", "c"), ": no tab, semicolon, comma or | gives its rows the same number of columns: with ','"),
         ],

@@ -157,7 +157,7 @@ def test_a_translator_is_tuned(dikkat: Command, kind: str, options: tuple[str, .
 def test_low_rank_updates_need_a_model(dikkat: Command, data: Path, tmp_path: Path) -> None:
     for kind in ("classifier", "lm", "translator"):
         message = dikkat.fails(2, "train", kind, data, "--lora", "4", "--out", tmp_path / "run")
-        assert message == ("settings: training.low_rank (--lora) updates a model that is there: name it with --from")
+        assert message == ("settings: training.low_rank (--lora) updates an existing model: name it with --from")
 
 
 def test_a_language_model_begins_with_another_kind(dikkat: Command, encoder: Path, data: Path, tmp_path: Path) -> None:

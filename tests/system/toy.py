@@ -18,8 +18,8 @@ from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import progress
 from dikkat_runtime.cli.main import run as run_command
-from dikkat_runtime.cli.signals import NUMBERS
 from dikkat_runtime.errors import InternalError
+from dikkat_runtime.process_signals import NUMBERS
 
 ARTICLES = ["the", "a", "my", "your", "this", "that"]
 NOUNS = ["dog", "cat", "bird", "child", "king", "tree", "river", "house", "star", "stone"]

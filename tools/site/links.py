@@ -1,4 +1,4 @@
-"""Lead the links of the documentation to the pages of the site, as a hook of MkDocs.
+"""Lead the links of the documentation to the pages of the site, and name what the theme leaves nameless: MkDocs' hooks.
 
 In the repository a page links to files outside `docs/` and to the diary; on the site those that `pages.py` copies
 stand in `pages/`, and the others are named without a link.
@@ -57,3 +57,11 @@ def on_page_markdown(markdown: str, *, page: Any, **_: Any) -> str:
     if page.file.generated_by:
         return markdown
     return rewritten(markdown, f"docs/{path}", path)
+
+
+def on_post_page(output: str, *, page: Any, **_: Any) -> str:
+    """Return a page with the language that it is written in, and a name for the dialog of the search."""
+    in_turkish = page.file.src_uri.endswith(".tr.md")
+    name = "Arama" if in_turkish else "Search"
+    output = output.replace('role="dialog">', f'role="dialog" aria-label="{name}">')
+    return output.replace('<html lang="en"', '<html lang="tr"', 1) if in_turkish else output

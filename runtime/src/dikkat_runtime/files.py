@@ -6,9 +6,9 @@ Reading: only regular files, of a bounded size, opened without waiting for a wri
 """
 
 import errno
+import fcntl
 import os
 import stat
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -150,8 +150,6 @@ def make_folder(path: Path) -> None:
 
 def sync_directory(path: Path) -> None:
     """Make the names in a folder durable. Raises `OSError`."""
-    if os.name == "nt":  # Windows cannot open a folder and needs no such call
-        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -172,10 +170,6 @@ def take_lock(descriptor: int, seconds: float = 0.0, *, is_shared: bool = False)
     Where the system has none, nothing is locked, and None is returned. A lock that is `is_shared` shuts out those alone
     that are not; one that is held changes to this kind. It is the kernel's, and ends when the file is closed.
     """
-    if sys.platform == "win32":
-        return None
-    import fcntl
-
     kind, ends = fcntl.LOCK_SH if is_shared else fcntl.LOCK_EX, time.monotonic() + seconds
     while True:
         try:
@@ -197,9 +191,6 @@ def locked_run(run: Path, seconds: float = 0.0) -> Iterator[bool]:
     The lock is on the folder itself: it leaves no file. Raises `CannotCreateError` when another process holds it for so
     many seconds, or it may not be read.
     """
-    if sys.platform == "win32":  # Windows cannot open a folder
-        yield False
-        return
     with write_errors(run):
         descriptor = os.open(run, os.O_RDONLY)
     try:

@@ -1,6 +1,5 @@
 """Hold signals back while something short is done that must not be left half done."""
 
-import ctypes
 import os
 import signal
 import sys
@@ -9,7 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
-_NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
+NUMBERS: tuple[int, ...] = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGXCPU)
+"""Ctrl-C, the polite `kill`, a closed terminal, and a used-up limit of processor time."""
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def signals_held() -> Iterator[None]:
         yield
         return
     came, is_over = list[int](), threading.Event()
-    handlers = {number: signal.getsignal(number) for number in _NUMBERS if callable(signal.getsignal(number))}
+    handlers = {number: signal.getsignal(number) for number in NUMBERS if callable(signal.getsignal(number))}
 
     def hold(number: int, frame: FrameType | None) -> None:
         handler = handlers[number]
@@ -54,6 +54,8 @@ def end_with_parent(parent: int | None = None) -> None:
     It is killed at once where that was the process `parent`, and is gone already.
     """
     if sys.platform == "linux":
+        import ctypes
+
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if parent is not None and os.getppid() != parent:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
@@ -30,14 +29,8 @@ if TYPE_CHECKING:
     """Kind, layer and head from 1, as the user typed them."""
 
 
-class Attention(StrEnum):
-    """The attention whose maps are shown: within the encoder, within the decoder, or across."""
-
-    encoder = "encoder"
-    decoder = "decoder"
-    cross = "cross"
-
-
+Attention = Literal["encoder", "decoder", "cross"]
+"""The attention whose maps are shown: within the encoder, within the decoder, or across."""
 PICTURES, DATA, ALIGNMENT, PAGE = (".png", ".svg"), (".json", ".npz"), ".align", ".html"
 SUFFIXES = (*PICTURES, *DATA, ALIGNMENT, PAGE)
 BEAM = BeamOptions()
@@ -87,10 +80,10 @@ def attend(
 ) -> None:
     """Show what a model attends to in a text: as a table, or a picture, data, a word alignment, or a page to explore.
 
-    A translator translates it, and the translations go to standard output, but for a page, which holds them; any other
-    model only reads it, a language model as its prompt, and gives tables, pictures and data. A table names the word
-    that each word looks at most, by layer and head; a picture shows the heads of one layer; .align links each target
-    word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
+    A translator translates it, and the translations go to standard output, except for a page, which holds them; any
+    other model only reads it, a language model as its prompt, and gives tables, pictures and data. A table names the
+    word that each word looks at most, by layer and head; a picture shows the heads of one layer; .align links each
+    target word to a source word (source-target, from 0), by the mean of the chosen heads; .html holds everything.
     """
     options: dict[str, object] = {"target": target, "beam": beam, "n-best": n_best, "kind": kind, "layer": layer}
     options |= {"head": head, "words": words or None, "sentence": number}
@@ -220,12 +213,10 @@ def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> No
         if sentence == "-":
             _refuse(options, ("target",), msg("is for one sentence, but - reads many"))
         return
+    from dikkat.explain.pictures import check_format
+
+    check_format(out, SUFFIXES)
     suffix = out.suffix.lower()
-    if suffix not in SUFFIXES:
-        known = f"{', '.join(SUFFIXES[:-1])} or {SUFFIXES[-1]}"
-        raise UsageError("{out}: attention is written as {known}, not {suffix}; rename it").fill(
-            out, known, suffix or msg("a file without suffix")
-        )
     if suffix == PAGE:
         _refuse(
             options,
@@ -236,7 +227,7 @@ def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> No
         raise UsageError("--n-best: a picture shows one translation; write .json, .npz or .align")
     if suffix == ALIGNMENT:
         _refuse(options, ("words",), msg("is not for .align, which always links words"))
-    if suffix == ALIGNMENT and options["kind"] not in (None, Attention.cross):
+    if suffix == ALIGNMENT and options["kind"] not in (None, "cross"):
         raise UsageError("--kind {options}: words are aligned by cross-attention; leave it out", options["kind"])
     if options["target"] is not None:
         _refuse(options, ("beam", "n-best"), msg("searches for a translation, but --target gives one"))
@@ -336,7 +327,7 @@ def _choices(attending: Attending | AttendingReader, name: str, out: Path | None
     kind, layer, head = selection
     everything = out is None or out.suffix.lower() in DATA
     layers = attending.layers
-    available = [Attention(attention) for attention, stack_and_kind in ATTENTIONS.items() if stack_and_kind in layers]
+    available = [kind for kind in get_args(Attention) if ATTENTIONS[kind] in layers]
     if kind is not None and kind not in available:
         known = ", ".join(available)
         raise UsageError("--kind {kind}: {name} has no {attention}; choose from {known}").fill(
@@ -344,7 +335,7 @@ def _choices(attending: Attending | AttendingReader, name: str, out: Path | None
         )
     if out is None and kind is None and len(available) > 1:
         # how a sentence is read, and where what is written comes from
-        available = [Attention.encoder, Attention.cross]
+        available = ["encoder", "cross"]
     # cross-attention is the last of those there are
     kinds = available if kind is None and everything else [kind or available[-1]]
     choices: list[Choice] = []

@@ -59,25 +59,25 @@ def compare(
         raise UsageError("a second run is missing: dikkat compare RUN RUN")
     if quick:
         raise UsageError("--quick is for kinds of layers, without runs; leave it out")
-    _compare_runs(list(map(str, runs)), file, (beam or [5], precision or [WebPrecision.float32]), out, as_json)
+    _compare_runs(list(map(str, runs)), file, (beam or [5], precision or ["float32"]), out, as_json)
 
 
 def _compare_runs(
     items: list[str], file: Path | None, ways: tuple[list[int], list[WebPrecision]], out: Path | None, as_json: bool
 ) -> None:
-    from dikkat.explain.report.html import check_page
+    from dikkat.explain.pictures import PAGES, check_format
     from dikkat.tasks.inspection.comparison import Way, compare_runs
     from dikkat_runtime.files import probe_next_to, write_errors
     from dikkat_runtime.text.text_files import read_lines
 
     if out is not None:
-        check_page(out)
+        check_format(out, PAGES)
         with write_errors(out):
             probe_next_to(out)
     first, second, *texts = items
     texts += [] if file is None else read_lines(file)
     # one value is that of both
-    both = (Way(ways[0][0], ways[1][0].value), Way(ways[0][-1], ways[1][-1].value))
+    both = (Way(ways[0][0], ways[1][0]), Way(ways[0][-1], ways[1][-1]))
     with Announced(msg("{run}: loading its model", first)), WorkProgress() as progress:
         comparison = compare_runs(first, second, texts, both, progress)
     print_torch_engine()

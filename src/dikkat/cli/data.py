@@ -1,7 +1,7 @@
 """`dikkat data`: work on text before anything is trained on it."""
 
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -26,65 +26,65 @@ def check_table(out: Path, option: str) -> None:
 
 
 _WIDTH = BeamOptions().beam_size
-_Out = Annotated[Path, Option(help="Table to write (.tsv): source, target, origin.")]
-_Workers = Annotated[int | None, Option(min=1, help="Processes; if absent, as many as there are processors.")]
-_Threads = Annotated[int | None, Option(min=1, help="Threads of each worker; by default, its share of the processors.")]
-_Force = Annotated[bool, Option("--force", help="Start again what was started with another model or other texts.")]
-_Estimate = Annotated[bool, Option("--estimate", help="Only estimate how long it would take.")]
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """The options by which a translator writes pairs."""
+
+    out: Annotated[Path, Option(help="Table to write (.tsv): source, target, origin.")]
+    workers: Annotated[int | None, Option(min=1, help="Processes; if absent, as many as there are processors.")] = None
+    threads: Annotated[
+        int | None, Option(min=1, help="Threads of each worker; by default, its share of the processors.")
+    ] = None
+    force: Annotated[bool, Option(help="Start over where it was begun with another model or other texts.")] = False
+    estimate: Annotated[bool, Option(help="Only estimate how long it would take.")] = False
 
 
 def backtranslate(
     run: Annotated[Path, Argument(help="Translator from the target language to the source.")],
     texts: Annotated[list[Path], Argument(help="Text in the target language, line by line.")],
-    out: _Out,
+    how: WriteOptions,
     tag: Annotated[str, Option(help="Words to put before each source, by which a model can recognise it.")] = "",
     beam: BeamOption = 1,
-    workers: _Workers = None,
-    threads: _Threads = None,
-    force: _Force = False,
-    estimate: _Estimate = False,
     choice: ComputeOptions = COMPUTE,
 ) -> None:
     """Write pairs whose targets are TEXTS and whose sources RUN has written; the same command continues after a stop.
 
     Each pair is marked as backtranslated in the column origin.
     """
-    _write(False, locals())
+    _write(False, run, texts, beam, tag, choice, how)
 
 
 def distil(
     run: Annotated[Path, Argument(help="Translator that a smaller one is to learn from.")],
     texts: Annotated[list[Path], Argument(help="Text in the source language, line by line.")],
-    out: _Out,
+    how: WriteOptions,
     beam: BeamOption = _WIDTH,
-    workers: _Workers = None,
-    threads: _Threads = None,
-    force: _Force = False,
-    estimate: _Estimate = False,
     choice: ComputeOptions = COMPUTE,
 ) -> None:
     """Write pairs whose sources are TEXTS and whose targets RUN has written; the same command continues after a stop.
 
     Each pair is marked as distilled in the column origin.
     """
-    _write(True, {**locals(), "tag": ""})
+    _write(True, run, texts, beam, "", choice, how)
 
 
-def _write(distils: bool, options: dict[str, Any]) -> None:
+def _write(
+    distils: bool, run: Path, texts: list[Path], beam: int, tag: str, choice: ComputeOptions, how: WriteOptions
+) -> None:
     from dikkat.tasks.translation.synthetic import BACKTRANSLATED, DISTILLED, write_pairs
     from dikkat_runtime.run.config import read_config
     from dikkat_runtime.shards.call import Call, run_call
     from dikkat_runtime.shards.work import Job
 
-    run, out = options["run"], options["out"]
-    check_table(out, "--out")
+    check_table(how.out, "--out")
     languages = read_config(run, "translator").get("data", {})
-    job = Job(run=run, task="translate", beam=options["beam"], **asdict(options["choice"]))
-    of_call = {name: options[name] for name in ("out", "workers", "threads", "force", "estimate")}
-    call = Call(inputs=options["texts"], **of_call)
-    recipe = DISTILLED if distils else replace(BACKTRANSLATED, tag=options["tag"])
+    job = Job(run=run, task="translate", beam=beam, **asdict(choice))
+    call = Call(inputs=texts, **asdict(how))
+    recipe = DISTILLED if distils else replace(BACKTRANSLATED, tag=tag)
     written = write_pairs(recipe, job, call, lambda job, call: run_call(job, call, terminal()))
-    if options["estimate"]:
+    if how.estimate:
         return
     read_language, new_language = (str(languages.get(f"{side}_language") or "?") for side in ("source", "target"))
     read, new = msg("{language} as given", read_language), f"{new_language} by {run}"
@@ -93,7 +93,7 @@ def _write(distils: bool, options: dict[str, Any]) -> None:
     print_report(
         [
             msg("{pairs} in {out}: source {source}, target {target}{left_out}").fill(
-                plural(written.pairs, "pair"), out, source, target, left_out
+                plural(written.pairs, "pair"), how.out, source, target, left_out
             )
         ]
     )
@@ -118,8 +118,7 @@ def diversify(
 ) -> None:
     """Write PAIRS with translations of their sources and of their targets by two translators: more to learn from.
 
-    Whoever trains on the table should name files of their own for validation and test, which neither translator has
-    seen.
+    When you train on the table, name validation and test files that neither translator has seen.
     """
     check_table(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs
@@ -177,12 +176,12 @@ def check(
 ) -> None:
     """Check parallel text for fourteen kinds of faults, which are counted, shown with examples, and left out."""
     from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
-    from dikkat.explain.report.html import check_page
+    from dikkat.explain.pictures import PAGES, check_format
     from dikkat.explain.report.run_page import data_page, data_report
     from dikkat_runtime.files import write_atomically
 
     if out is not None:
-        check_page(out)
+        check_format(out, PAGES)
     if fix is not None:
         check_table(fix, "--fix")
         check_table(left_out_path(fix), "--fix")

@@ -27,12 +27,10 @@ def model(
     out: Annotated[Path | None, Option(help="Picture to write, .svg.")] = None,
 ) -> None:
     """Draw a model with the size and the parameters of each part; as text on standard output, with --out as SVG."""
-    if out is not None and out.suffix.lower() != ".svg":
-        raise UsageError(
-            "{out}: a drawing of a model is written as .svg, not {suffix}; rename it",
-            out,
-            out.suffix or msg("a file without suffix"),
-        )
+    from dikkat.explain.pictures import check_format
+
+    if out is not None:
+        check_format(out, [".svg"])
     if run is not None and (preset or config or set_):
         raise UsageError("a run has its own settings: leave out DIR, or --preset, --config and --set")
     if run is None:

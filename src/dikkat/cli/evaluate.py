@@ -66,7 +66,7 @@ def evaluate(
     if task == "classifier":
         return _classifier(run, data or [], (label_column, text_column), samples, picture, how, as_json)
     if picture is not None:
-        raise UsageError("--picture draws the confusion matrix of a classifier, which this run is not")
+        raise UsageError("--picture draws the confusion matrix of a classifier, but this run is not one")
     if task == "lm":
         return _language_model(run, data or [], stride, how, as_json)
     options = BeamOptions(beam_size=beam, length_penalty=length_penalty)

@@ -58,7 +58,7 @@ def explain(
 ) -> None:
     """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
 
-    Built in are the vectors of "Hello shiny sun!" and "Your journey starts with one step".
+    The vectors of "Hello shiny sun!" and "Your journey starts with one step" are built in.
     """
     cell_options = {"stack": stack, "layer": layer, "head": head, "kind": kind, "target": target}
     cell_options |= {"words": words or None, "sentence": number, "against": against}
@@ -130,7 +130,7 @@ def _explain_model(
 
     translator = load(run)
     if not isinstance(translator, Translator):
-        raise UsageError("{run}: this run holds no translator, and only of one can a cell be explained", run)
+        raise UsageError("{run}: holds no translator; only cells of a translator can be explained", run)
     if target is None:
         ((sentence, _),) = sentences_of(translator, [sentence], number, only_one=True)
     elif number is not None:

@@ -1,9 +1,8 @@
 """`dikkat export`: write a trained model in the form that another program reads."""
 
-from enum import StrEnum
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from dikkat.cli.page import WebPrecision
 from dikkat.cli.progress import Announced
@@ -15,17 +14,8 @@ if TYPE_CHECKING:
     from dikkat.interop.ctranslate2.agreement import Checked, Precision
 
 
-class Target(StrEnum):
-    """Programs that a model can be written for."""
-
-    runtime = "runtime"
-    web = "web"
-    huggingface = "huggingface"
-    ctranslate2 = "ctranslate2"
-    argos = "argos"
-    onnx = "onnx"
-    marian = "marian"
-    keras = "keras"
+Target = Literal["runtime", "web", "huggingface", "ctranslate2", "argos", "onnx", "marian", "keras"]
+"""Programs that a model can be written for."""
 
 
 def export(
@@ -39,14 +29,14 @@ def export(
             " of Marian, with .npz and .yml. keras: a model of Keras 3, for TensorFlow, JAX and PyTorch.",
         ),
     ],
-    out: Annotated[Path, Option(help="Folder to write, new or empty; of argos, an .argosmodel file.")],
+    out: Annotated[Path, Option(help="Folder to write, new or empty; for argos, an .argosmodel file.")],
     precision: Annotated[
         WebPrecision,
         Option(
             help="auto is int8 for web and argos, a third of the size, unless training measured that it loses; for"
             " runtime only where training measured next to no loss; float32 for the others."
         ),
-    ] = WebPrecision.auto,
+    ] = "auto",
     with_corrections: Annotated[
         bool, Option("--with-corrections", help="Also export corrections.json to the runtime.")
     ] = False,
@@ -60,14 +50,14 @@ def export(
     runtime, web, onnx and keras take translators, classifiers and language models; the others take translators.
     """
     _require_free(to, out, with_corrections)
-    if to == Target.runtime:
+    if to == "runtime":
         return _export_runtime(run, out, precision, with_corrections)
     _require_undamaged(run)
-    if to == Target.ctranslate2:
+    if to == "ctranslate2":
         _export_ctranslate2(run, out, precision)
-    elif to == Target.argos:
+    elif to == "argos":
         _export_argos(run, out, precision)
-    elif to == Target.web:
+    elif to == "web":
         _export_web(run, out, precision)
     else:
         _export_compared(run, to, out, precision)
@@ -85,9 +75,9 @@ def _note_what_stays(run: Path, to: Target, out: Path) -> None:
         print_note("only the first model of {run} is exported; --to runtime has all of them", run)
     if not (run / SHORTLIST).exists():
         return
-    if to == Target.ctranslate2 and (out / "vmap.txt").exists():
+    if to == "ctranslate2" and (out / "vmap.txt").exists():
         print_note("with use_vmap=True the words of {out}/vmap.txt are written, the shortlist of the run", out)
-    elif to == Target.marian and (out / "lex.s2t.bin").exists():
+    elif to == "marian" and (out / "lex.s2t.bin").exists():
         print_note("Marian writes the words of {out}/lex.s2t.bin alone, the shortlist of the run", out)
     else:
         print_note("the shortlist of the run is not exported: the exported model may write any word")
@@ -96,9 +86,9 @@ def _note_what_stays(run: Path, to: Target, out: Path) -> None:
 def _require_free(to: Target, out: Path, with_corrections: bool) -> None:
     from dikkat.interop.paths import require_empty_folder, require_nothing_at
 
-    if with_corrections and to != Target.runtime:
+    if with_corrections and to != "runtime":
         raise UsageError("--with-corrections is for --to runtime; leave it out")
-    if to == Target.argos:
+    if to == "argos":
         require_nothing_at(out)
     else:
         require_empty_folder(out)
@@ -117,7 +107,7 @@ def _export_runtime(run: Path, out: Path, precision: WebPrecision, with_correcti
     from dikkat.interop.runtime_export import export_runtime
 
     with Announced(msg("{out}: writing what the model of {run} computes with", out, run)):
-        written = export_runtime(run, out, precision.value, with_corrections=with_corrections)
+        written = export_runtime(run, out, precision, with_corrections=with_corrections)
     ours, theirs = _mebibytes(out), _mebibytes(run)
     print_note(
         "wrote {out} ({written}): {size:.1f} MiB of the {run_size:.1f} MiB of the run", out, written, ours, theirs
@@ -133,20 +123,20 @@ def _export_web(run: Path, out: Path, precision: WebPrecision) -> None:
     from dikkat.web.opening import open_for_web
 
     with Announced(msg("{out}: packing the model of {run}", out, run)):
-        model = open_for_web(run, precision.value)
+        model = open_for_web(run, precision)
         write_module(model, out)
     print_note("wrote {out} ({kind}); {out}/README.md shows how to import it", out, model.precision)
 
 
 def _export_compared(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
-    if precision == WebPrecision.int8:
-        raise UsageError("--precision int8: --to {format} is always written in float32", to.value)
-    is_translator = to in (Target.huggingface, Target.marian)
+    if precision == "int8":
+        raise UsageError("--precision int8: --to {format} is always written in float32", to)
+    is_translator = to in ("huggingface", "marian")
     with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
         from dikkat.interop.trained_translator import TrainedTranslator
 
-        module = import_module(f"dikkat.interop.{to.value}_export{'' if is_translator else '.writing'}")
-        write = getattr(module, f"export_{to.value}")
+        module = import_module(f"dikkat.interop.{to}_export{'' if is_translator else '.writing'}")
+        write = getattr(module, f"export_{to}")
         parity = write(TrainedTranslator.open(run) if is_translator else run, out)
     print_note("wrote {out}; compared with the run on {parity}", out, parity)
     if not is_translator:
@@ -157,7 +147,7 @@ def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:
     with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
         from dikkat.interop.ctranslate2.writing import export_ctranslate2
 
-        chosen: Precision = "int8" if precision == WebPrecision.int8 else "float32"
+        chosen: Precision = "int8" if precision == "int8" else "float32"
         checked = export_ctranslate2(run, out, chosen)
     _print_checked(out, chosen, checked)
     print_note("{out}/README.md shows how to translate with it", out)
@@ -168,7 +158,7 @@ def _export_argos(run: Path, out: Path, precision: WebPrecision) -> None:
         from dikkat.interop.argos_package import export_argos
         from dikkat.web.opening import chosen_precision
 
-        chosen = chosen_precision(run, precision.value)
+        chosen = chosen_precision(run, precision)
         checked = export_argos(run, out, chosen)
     _print_checked(out, chosen, checked)
     print_note("install it with: argospm install {out}", out)

@@ -31,8 +31,8 @@ def import_checkpoint(
 ) -> None:
     """Import a pretrained model of another toolkit as a run.
 
-    Of Hugging Face: language models (Llama, Qwen, Gemma, GPT-2, …), encoders (BERT, MPNet, ModernBERT, …), with a head
-    for classes or without, and translators.
+    From Hugging Face: language models (Llama, Qwen, Gemma, GPT-2, …), encoders (BERT, MPNet, ModernBERT, …), with a
+    head for classes or without, and translators.
 
     Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their vocabularies, and OPUS-MT's .zip.
 

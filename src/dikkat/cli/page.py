@@ -1,8 +1,7 @@
 """`dikkat page`: one HTML file in which a model computes in the browser, and shows what it attends to."""
 
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from dikkat.cli.progress import Announced
 from dikkat_runtime.cli.options import Argument, Option
@@ -11,20 +10,8 @@ from dikkat_runtime.errors import MissingInputError, UsageError, msg
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
 
-
-class WebPrecision(StrEnum):
-    """Name the precision that a model in a browser computes in."""
-
-    auto = "auto"
-    int8 = "int8"
-    float32 = "float32"
-
-
-WebPrecisionOption = Annotated[
-    WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
-]
-
-
+WebPrecision = Literal["auto", "int8", "float32"]
+"""The precision that a model in a browser computes in."""
 MAX_EXAMPLES = 8
 
 
@@ -34,7 +21,9 @@ def page(
         Argument(help="Run directory; with --lesson, the quickstart's by default."),
     ] = None,
     out: Annotated[Path | None, Option(help="HTML file to write; lesson-NAME.html for a lesson.")] = None,
-    precision: WebPrecisionOption = WebPrecision.auto,
+    precision: Annotated[
+        WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
+    ] = "auto",
     lesson: Annotated[
         str | None,
         Option(help="Add a lesson to the page: 000 to 005, or a file of your own (.md); it prints as a worksheet."),
@@ -62,7 +51,7 @@ def page(
         print_written(path)
         return
     with Announced(msg("{out}: packing the model of {run}", path, run)):
-        model = open_for_web(run, precision.value)
+        model = open_for_web(run, precision)
         examples = example_sentences(run, MAX_EXAMPLES)
         size = write_live_page(model, path, language=language(), examples=examples, lesson=steps)
     print_note(

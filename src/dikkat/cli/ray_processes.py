@@ -57,9 +57,9 @@ class RayLauncher:
         if not threads or threads * count > available or sum(n // threads for n in free) < count:
             self.close()
             raise UsageError(
-                "--nproc {count} of {threads} threads: of the {processors} processors of Ray {available} are "
-                "free; give a smaller --nproc, or set OMP_NUM_THREADS"
-            ).fill(count, max(1, threads), sum(free), available)
+                "--nproc {count} of {threads} threads: Ray has {available} of {processors} processors free; give a "
+                "smaller --nproc, or set OMP_NUM_THREADS"
+            ).fill(count, max(1, threads), available, sum(free))
         self._count, self._threads, self._again = count, threads, again
         self._words = list(words)
 

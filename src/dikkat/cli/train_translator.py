@@ -61,7 +61,7 @@ def translator(
     ] = None,
     members: Annotated[
         int | None,
-        Option(help="Train so many models from different seeds; --minutes is shared out, and translations are by all."),
+        Option(help="Train this many models from different seeds; they share --minutes and translate together."),
     ] = None,
     watch: Annotated[Path | None, Option(help="HTML page that follows the run.")] = None,
 ) -> int:

@@ -202,6 +202,6 @@ class Ending:
         if outcome.problems:
             return [
                 msg("{scores}, but {problems}", scored, joined("; ", outcome.problems)),
-                msg("for a better one: {advice}", outcome.advice),
+                msg("for a better model: {advice}", outcome.advice),
             ]
         return [msg("{scores}; try: {command}", scored, self.following)]

@@ -8,24 +8,22 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dikkat_runtime.cli.streams import print_note, print_written
-from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.text_files import read_lines
 
 if TYPE_CHECKING:
     from dikkat_runtime.tasks.embedder import Vector
 
 
-def check(out: Path | None, nearest: int | None, picture: Path | None) -> None:
+def check(out: Path | None, picture: Path | None) -> None:
     """Raise an error of the user for options that cannot be obeyed, before any work."""
-    if nearest is not None and nearest < 1:
-        raise UsageError("--nearest must be at least 1, not {nearest}", nearest)
+    from dikkat.explain.pictures import check_format
+
     if out is not None:
-        from dikkat.tasks.embedding import check_suffix
+        from dikkat.tasks.embedding import WRITERS
 
-        check_suffix(out)
+        check_format(out, WRITERS)
     if picture is not None:
-        from dikkat.explain.pictures import check_format
-
         check_format(picture)
 
 

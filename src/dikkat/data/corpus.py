@@ -99,7 +99,7 @@ class ArrayRanges:
         while len(content):
             count = os.preadv(file, [content], offset)
             if count <= 0:
-                raise DataError("{path}: has become shorter while it was read; prepare the data again", self._path)
+                raise DataError("{path}: became shorter while it was read; prepare the data again", self._path)
             content, offset = content[count:], offset + count
 
 
@@ -331,7 +331,7 @@ def _check_one_class(offsets_path: Path, corpus: Corpus) -> None:
         if bool(is_wrong.any()):
             text = start + int(is_wrong.argmax())
             raise DataError(
-                "{path}: text {text} has not exactly one class; prepare the data again", offsets_path, text + 1
+                "{path}: text {text} does not have exactly one class; prepare the data again", offsets_path, text + 1
             )
 
 

@@ -317,7 +317,7 @@ def read_object_pairs(path: Path, columns: tuple[Column, Column], suffix: str) -
     if any(isinstance(column, int) for column in columns):
         raise UsageError("columns of {kind} are named, not numbered", kind)
     if (columns[0] is None) != (columns[1] is None):
-        raise UsageError("of {kind}, name the column of the source and that of the target, or neither", kind)
+        raise UsageError("for {kind}, name the column of the source and that of the target, or neither", kind)
     return _read_objects(
         path, None if columns[0] is None else (str(columns[0]), str(columns[1])), object_entries(path, suffix)
     )
@@ -349,7 +349,9 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
     known = ", ".join(entry)
     texts = [key for key, value in entry.items() if isinstance(value, str)]
     if len(texts) < 2:
-        raise DataError("{where}: holds no two texts, source and target; its keys are: {known}", where, known or "none")
+        raise DataError(
+            "{where}: does not hold two texts, source and target; its keys are: {known}", where, known or "none"
+        )
     example = " ".join(
         f"--{side}-column {shlex.quote(key)}" for side, key in zip(("source", "target"), texts, strict=False)
     )

@@ -31,8 +31,7 @@ def write_json(sentences: Iterable[SentenceMaps], path: Path) -> None:
         weights_so_far += attention_map.weights.size
         if weights_so_far > MAX_JSON_WEIGHTS:
             raise DataError(
-                "{path}: these are more than the {max_json_weights:,} weights that JSON takes; choose one layer or "
-                "head, or write .npz"
+                "{path}: JSON takes at most {max_json_weights:,} weights; choose one layer or head, or write .npz"
             ).fill(path, MAX_JSON_WEIGHTS)
         # the shortest digits that name the float32, not those of the float64 that it is widened to
         rows: list[list[float]] = attention_map.weights.astype(np.float32).astype(str).astype(np.float64).tolist()

@@ -34,7 +34,8 @@ from dikkat.explain.explorer.document import (
     assemble,
 )
 from dikkat.explain.head_analysis.importance import attention_rollout
-from dikkat.explain.report.html import check_page, framed
+from dikkat.explain.pictures import PAGES, check_format
+from dikkat.explain.report.html import framed
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.localization import language as spoken_language
@@ -127,7 +128,7 @@ class Shown:
 
     def write(self, path: str | Path) -> Path:
         """Write the page as one HTML file. Raises `UsageError` unless it ends in .html."""
-        check_page(Path(path))
+        check_format(Path(path), PAGES)
         write_atomically(Path(path), self.html.encode("utf-8", "replace"))
         return Path(path)
 

@@ -165,12 +165,14 @@ _JOINERS = "\u200c\u200d"
 """Zero-width joiners, which choose the forms of letters in Persian, Hindi and emoji."""
 
 
-def check_format(path: Path) -> None:
-    """Raise `UsageError` unless the suffix names a picture; called before the work, not after it."""
-    if path.suffix.lower() not in _FORMATS:
-        wanted = " or ".join(_FORMATS)
-        raise UsageError("{path}: a picture is written as {formats}, not {suffix}; rename it").fill(
-            path, wanted, path.suffix or msg("a file without suffix")
+PAGES = (".html", ".htm")
+
+
+def check_format(path: Path, formats: Iterable[str] = _FORMATS) -> None:
+    """Raise `UsageError` unless the suffix is one of these, of pictures by default; called before the work."""
+    if path.suffix.lower() not in formats:
+        raise UsageError("{path}: is written as {formats}, not {suffix}; rename it").fill(
+            path, " or ".join(formats), path.suffix or msg("a file without suffix")
         )
 
 

@@ -119,7 +119,7 @@ def check_classifier(
 def check_language_model(
     trained: TrainedLanguageModel, folder: Path, program: WritingProgram, count: int = SENTENCES
 ) -> str:
-    """Write on after `count` prompts by the `program` that reads `folder`, and return how they were compared.
+    """Continue after `count` prompts by the `program` that reads `folder`, and return how they were compared.
 
     Raises `DataError` where the tokenizer cuts otherwise, another text is written, or a logit differs from that of the
     run in float64, as `check_parity` says. Logits of entries that are never written are left out.

@@ -35,20 +35,6 @@ if TYPE_CHECKING:
 # Refuse to write over what is not of a run, or over a run that is finished.
 
 
-# The version of dikkat that writes a run.
-
-
-def installed_version() -> str:
-    """Return the version of the installed distribution, as noted in config.json."""
-    # its import takes as long as that of all else that reads a run
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("dikkat")
-    except PackageNotFoundError:
-        return msg("unknown (run from source)")
-
-
 _PREPARATION = frozenset({"tokenizer.json", TARGET_TOKENIZER, "corpus", "held_out", "initial.safetensors", MANIFEST})
 """Files that a run writes before its config.json, which ends the preparation of the data."""
 

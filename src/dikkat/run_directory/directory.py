@@ -16,13 +16,13 @@ from dikkat.run_directory.checkpoints import (
     check_array,
     checkpoint_folders,
     clear_leftovers,
-    installed_version,
     latest_checkpoint,
     prune_checkpoints,
     require_writable,
     save_checkpoint,
 )
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
+from dikkat_runtime import __version__
 from dikkat_runtime.errors import MissingInputError, msg
 from dikkat_runtime.files import (
     append_line,
@@ -264,7 +264,7 @@ class RunDirectory(RunPaths):
 
     def write_config(self, settings: Mapping[str, Any]) -> None:
         """Write config.json: versions, then `settings`. Raises `DiskError` or `CannotCreateError`."""
-        versions = {"format_version": FORMAT_VERSION, "dikkat_version": installed_version()}
+        versions = {"format_version": FORMAT_VERSION, "dikkat_version": __version__}
         content = json.dumps({**versions, **settings}, indent=2, ensure_ascii=False) + "\n"
         with write_errors(self.config):
             for folder in filter(Path.is_dir, (self.path / name for name in FOLDERS)):

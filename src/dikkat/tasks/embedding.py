@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.config import EncoderConfig, first_complaint
+from dikkat.explain.pictures import check_format
 from dikkat.models.classifier import SentenceEncoder
 from dikkat.models.factory import Factory
 from dikkat.nn.pooling import MeanPooling
@@ -21,7 +22,7 @@ from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
 from dikkat.torch_engine.texts import Hidden, TorchEncoder
 from dikkat_runtime.engine.choose import EngineRequest, choose_engine
-from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.tasks.embedder import TextReading, Vector, longest_text, tsv_line
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
@@ -66,18 +67,10 @@ def _sentence_pooling(model: SentenceEncoder, encoder_config: EncoderConfig) -> 
     return pooled
 
 
-def check_suffix(path: Path) -> None:
-    """Raises `UsageError` for a file of a kind that is not known."""
-    if path.suffix not in _WRITERS:
-        raise UsageError("{path}: vectors are written as {writers}, not {suffix}").fill(
-            path, ", ".join(_WRITERS), path.suffix or msg("without a suffix")
-        )
-
-
 def write_vectors(path: Path, vectors: Sequence[Vector], of_tokens: bool) -> None:
     """Write the file whole, or leave it as it was. Raises `UsageError`, `DiskError` or `CannotCreateError`."""
-    check_suffix(path)
-    write_atomically(path, _WRITERS[path.suffix](vectors, of_tokens))
+    check_format(path, WRITERS)
+    write_atomically(path, WRITERS[path.suffix](vectors, of_tokens))
 
 
 def _npz(vectors: Sequence[Vector], of_tokens: bool) -> bytes:
@@ -105,4 +98,4 @@ def _jsonl(vectors: Sequence[Vector], of_tokens: bool) -> bytes:
     ).encode()
 
 
-_WRITERS: dict[str, Callable[[Sequence[Vector], bool], bytes]] = {".npz": _npz, ".tsv": _tsv, ".jsonl": _jsonl}
+WRITERS: dict[str, Callable[[Sequence[Vector], bool], bytes]] = {".npz": _npz, ".tsv": _tsv, ".jsonl": _jsonl}

@@ -278,6 +278,7 @@ def test_progress_and_estimate_by_hand() -> None:
     assert clock_time(3_723.4) == "1:02:03"
     line = estimate_line({"rows": 30.0, "seconds": 60.0}, shards[0], shards, 2)
     assert (
-        line == "about 40 rows in 2 files: 0:00:40 by 2 workers, 0:01:20 of processor time (by 0.txt, its first rows)"
+        line == "about 40 rows in 2 files: 0:00:40 by 2 workers, 0:01:20 of processor time "
+        "(estimated from the first rows of 0.txt)"
     )
     assert (progress.PLAIN_EVERY, driver.TRIES) == (15.0, 3)

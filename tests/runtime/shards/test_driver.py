@@ -193,7 +193,7 @@ class OutOfMemory(LocalWorkers):
     [
         (death(MemoryError()), "ran out of memory (a smaller --workers or --beam takes less)"),
         (death(RuntimeError("DefaultCPUAllocator: can't allocate memory")), "ran out of memory (a smaller --workers"),
-        ({"died": _reason(-signal.SIGKILL), "memory": True}, "killed by SIGKILL, as happens where memory is short"),
+        ({"died": _reason(-signal.SIGKILL), "memory": True}, "killed by SIGKILL, perhaps because memory is short"),
     ],
 )
 def test_a_model_for_which_memory_is_too_small_is_no_bug(reply: Reply, said: str, tmp_path: Path) -> None:
@@ -281,7 +281,10 @@ def test_an_estimate_tells_rows_with_words_from_empty_ones(tmp_path: Path, monke
 def test_the_processors_of_an_estimate_are_those_of_all_threads() -> None:
     shards = [Shard(Path("0.txt"), Path("out/0.txt"), Format("text"), 100)]
     line = estimate_line({"rows": 30.0, "seconds": 60.0}, shards[0], shards, 2, threads=4)
-    assert line == "about 30 rows in 1 file: 0:00:30 by 2 workers, 0:04:00 of processor time (by 0.txt, its first rows)"
+    assert (
+        line == "about 30 rows in 1 file: 0:00:30 by 2 workers, 0:04:00 of processor time "
+        "(estimated from the first rows of 0.txt)"
+    )
 
 
 def test_what_is_corrected_while_files_are_translated_is_for_the_next_call(tmp_path: Path) -> None:

@@ -302,7 +302,7 @@ def test_a_file_that_kills_every_worker_is_given_up_and_the_others_are_written(d
     _, messages = driver.communicate(timeout=LIMIT)
     assert driver.returncode == 75
     # whichever was given up first
-    reasons = ("killed by SIGKILL, as happens where memory is short", "ValueError: a bug of ours")
+    reasons = ("killed by SIGKILL, perhaps because memory is short", "ValueError: a bug of ours")
     end = " (and 1 more file); the other files are complete; run the same command again for the rest\n"
     assert messages.endswith(tuple(f": given up after 3 tries: {reason}{end}" for reason in reasons))
     assert messages.count(f"{folder / 'bad.txt'}: the worker killed by SIGKILL") == 3

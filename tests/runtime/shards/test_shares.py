@@ -101,7 +101,11 @@ def test_a_time_is_hours_minutes_and_seconds(seconds: float, shown: str) -> None
 def test_an_estimate_goes_by_bytes_and_is_shared_by_workers() -> None:
     shards = [shard("a.txt", 100), shard("b.txt", 300)]
     sample = {"rows": 10, "seconds": 60}
-    assert estimate_line(sample, shards[0], shards, 1) == "about 40 rows in 2 files: 0:04:00 (by a.txt, its first rows)"
+    assert (
+        estimate_line(sample, shards[0], shards, 1)
+        == "about 40 rows in 2 files: 0:04:00 (estimated from the first rows of a.txt)"
+    )
     assert estimate_line(sample, shards[0], shards, 2, threads=3) == (
-        "about 40 rows in 2 files: 0:02:00 by 2 workers, 0:12:00 of processor time (by a.txt, its first rows)"
+        "about 40 rows in 2 files: 0:02:00 by 2 workers, 0:12:00 of processor time "
+        "(estimated from the first rows of a.txt)"
     )

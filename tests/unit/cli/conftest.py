@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from dikkat_runtime.cli.signals import NUMBERS
+from dikkat_runtime.process_signals import NUMBERS
 
 
 @pytest.fixture

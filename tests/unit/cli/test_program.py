@@ -57,7 +57,7 @@ def test_a_distribution_of_another_version_is_one_line(
     monkeypatch.setattr("importlib.metadata.entry_points", lambda group: [Entry()])
     program.toolkits.cache_clear()
     assert run(["train"]) == 2
-    assert "(cannot import name 'x' from 'dikkat_runtime'); install both of one version: pip" in said(capsys)
+    assert "(cannot import name 'x' from 'dikkat_runtime'): pip install --upgrade dikkat-runtime dikkat" in said(capsys)
 
 
 def test_so_is_a_command_whose_module_needs_another_runtime(
@@ -66,7 +66,7 @@ def test_so_is_a_command_whose_module_needs_another_runtime(
     monkeypatch.delattr("dikkat_runtime.cli.opening.JsonOption")
     monkeypatch.delitem(sys.modules, "dikkat_runtime.cli.classify", raising=False)
     assert run(["classify", "r"]) == 2
-    assert "install both of one version: pip install dikkat==" in said(capsys)
+    assert "pip install --upgrade dikkat-runtime dikkat" in said(capsys)
 
 
 def test_what_a_command_does_is_how_its_help_begins() -> None:
@@ -116,7 +116,7 @@ def test_a_shell_that_is_not_known_is_refused(
 ) -> None:
     monkeypatch.setitem(os.environ, "SHELL", "/bin/csh")
     assert run(["--show-completion"]) == 2
-    assert said(capsys) == "dikkat: words are completed in bash, zsh, fish, not in csh\n"
+    assert said(capsys) == "dikkat: completion works in bash, zsh, fish, not in csh\n"
 
 
 def commands_in(text: str) -> list[list[str]]:

@@ -17,9 +17,10 @@ from dikkat.tasks.common.train import Outcome
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat.training.distributed.environment import RankInfo
-from dikkat_runtime.cli.signals import NUMBERS, Interrupted, StopSignal
+from dikkat_runtime.cli.signals import Interrupted, StopSignal
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.errors import msg
+from dikkat_runtime.process_signals import NUMBERS
 
 
 @pytest.mark.usefixtures("own_signals")

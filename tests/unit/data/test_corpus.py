@@ -152,7 +152,7 @@ def test_each_text_has_one_class_that_there_is(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"train\.ids\.npy: text 3 is of class 2, but the last class is 1"):
         Corpus.open(tmp_path, "train", vocab_size=8, num_classes=2)
     np.save(tmp_path / "train.offsets.npy", np.array([0, 2, 3, 3, 5, 5, 6], np.int64))
-    with pytest.raises(DataError, match=r"train\.offsets\.npy: text 2 has not exactly one class"):
+    with pytest.raises(DataError, match=r"train\.offsets\.npy: text 2 does not have exactly one class"):
         Corpus.open(tmp_path, "train", vocab_size=8, num_classes=3)
 
 
@@ -255,5 +255,5 @@ def test_a_corpus_that_becomes_shorter_is_named(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(array_ranges.ArrayRanges.__init__, "__defaults__", (1,))
     corpus = Corpus.open(tmp_path, "train", vocab_size=18)
     os.truncate(tmp_path / "train.ids.npy", (tmp_path / "train.ids.npy").stat().st_size - 4)
-    with pytest.raises(DataError, match=r"train\.ids\.npy: has become shorter while it was read"):
+    with pytest.raises(DataError, match=r"train\.ids\.npy: became shorter while it was read"):
         corpus.gather(np.array([0, 3]), "source")

@@ -121,7 +121,7 @@ def test_mistakes(tmp_path: Path) -> None:
         (DataError, '1: no key is called "fr"', (table, "en", "fr")),
         (
             UsageError,
-            "of Parquet, name the column of the source and that of the target",
+            "for Parquet, name the column of the source and that of the target",
             (table, "en", None),
         ),
         (DataError, '2: "source" must be a text, not NoneType', (null,)),

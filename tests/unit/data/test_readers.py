@@ -153,7 +153,7 @@ def test_json_of_other_keys_asks_for_columns(tmp_path: Path) -> None:
     )
     assert _complaint(UsageError, [path], 1, 2) == "columns of JSONL are named, not numbered"
     assert _complaint(UsageError, [path], "en") == (
-        "of JSONL, name the column of the source and that of the target, or neither"
+        "for JSONL, name the column of the source and that of the target, or neither"
     )
 
 

@@ -77,7 +77,7 @@ def test_a_row_with_a_separator_too_many_is_named(tmp_path: Path) -> None:
         _pairs(path)
     assert str(caught.value) == (
         f"{path}:31: 3 columns, but the rows before have 2 (separated by ';');"
-        " put a text with ';' in it in quotation marks"
+        " put texts that contain ';' in quotation marks"
     )
 
 
@@ -91,7 +91,7 @@ def test_a_table_of_one_column_says_what_was_seen(tmp_path: Path, name: str) -> 
     with pytest.raises(DataError) as caught:
         _pairs(path)
     assert str(caught.value) == (
-        f"{path}:1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “A dog runs”"
+        f"{path}:1: 1 column: no tab, semicolon, comma or | separates columns; the first is “A dog runs”"
     )
 
 

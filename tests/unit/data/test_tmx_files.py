@@ -106,7 +106,7 @@ def test_the_languages_of_one_file_are_those_of_the_next(tmp_path: Path) -> None
 )
 def test_entities_are_refused(tmp_path: Path, doctype: str) -> None:
     assert _complaint(_write(tmp_path, doctype=doctype)) == (
-        ': declares the entity "a", as no document needs to; not read'
+        ': declares the entity "a", which no document needs; not read'
     )
 
 

@@ -87,7 +87,7 @@ def test_a_part_of_the_maps_is_shown_without_a_page() -> None:
 def test_what_is_shown_is_written_as_a_file(tmp_path: Path) -> None:
     path = page(random_maps()).write(tmp_path / "maps.html")
     assert path.read_text(encoding="utf-8").startswith("<!doctype html>")
-    with pytest.raises(UsageError, match=r"a page is written as \.html"):
+    with pytest.raises(UsageError, match=r"is written as \.html or \.htm"):
         page(random_maps()).write(tmp_path / "maps.txt")
 
 

@@ -197,9 +197,7 @@ def test_unknown_suffix_names_the_known_ones(tmp_path: Path, name: str, given: s
         lambda path: plot_heads(make_maps(["a"], ["b"], 1), path),
         lambda path: plot_training(ROWS, path),
     ):
-        with pytest.raises(
-            UsageError, match=rf"{name}: a picture is written as \.png or \.svg, not {given}; rename it"
-        ):
+        with pytest.raises(UsageError, match=rf"{name}: is written as \.png or \.svg, not {given}; rename it"):
             draw(tmp_path / name)
     assert os.listdir(tmp_path) == []
 

@@ -64,5 +64,5 @@ def test_equal_points_have_as_many_labels_as_there_is_room_for(tmp_path: Path) -
 
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"points\.gif: a picture is written as \.png or \.svg"):
+    with pytest.raises(UsageError, match=r"points\.gif: is written as \.png or \.svg"):
         plot_points(np.zeros((2, 2)), ["a", "b"], tmp_path / "points.gif")

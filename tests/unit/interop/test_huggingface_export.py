@@ -11,8 +11,7 @@ import torch
 from tests.unit.interop.trained_runs import MARIAN_MT, random_run, trained_run
 from tests.unit.interop.translators import marian_folder, phrases
 
-from dikkat.cli.export import Target, export
-from dikkat.cli.page import WebPrecision
+from dikkat.cli.export import export
 from dikkat.interop import huggingface_export
 from dikkat.interop.huggingface_export import export_huggingface
 from dikkat.interop.parity import MAX_DIFFERENCE, check_parity, whole_folder
@@ -177,4 +176,4 @@ def test_a_damaged_run_or_a_full_folder_is_one_line(
     with pytest.raises(CannotCreateError, match="is not an empty folder"), whole_folder(broken):
         pass
     with pytest.raises(UsageError, match="written in float32"):
-        export(trained, Target.huggingface, tmp_path / "out", WebPrecision.int8)
+        export(trained, "huggingface", tmp_path / "out", "int8")

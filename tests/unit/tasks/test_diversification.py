@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -15,6 +15,7 @@ from dikkat.tasks.translation.synthetic import BEAM, check_directions, diversify
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.confidence import Judge
+from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.translations import Translation, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.glossary import Glossary
@@ -41,6 +42,7 @@ class Parrot(Translator):
         prefixes: Iterable[str] | None = None,
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
+        memories: Sequence[KnownTranslations] | None = None,
     ) -> Iterator[Translation]:
         self.asked += [options, batch_size]
         return (Translation(self.texts[line], 0.0, ()) for line in lines)

@@ -258,5 +258,5 @@ def test_no_vectors_at_all_make_a_readable_file(tmp_path: Path) -> None:
 
 
 def test_another_suffix_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"v\.csv: vectors are written as \.npz, \.tsv, \.jsonl, not \.csv"):
+    with pytest.raises(UsageError, match=r"v\.csv: is written as \.npz or \.tsv or \.jsonl, not \.csv"):
         write_vectors(tmp_path / "v.csv", VECTORS, of_tokens=False)

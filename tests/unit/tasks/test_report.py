@@ -149,7 +149,7 @@ def test_what_cannot_be_written_is_known_before_the_work(
     monkeypatch.setattr("dikkat.tasks.translation.report.Translator.load", lambda path: pytest.fail("it began"))
     with pytest.raises(CannotCreateError, match=r"the folder .*/nowhere does not exist"):
         write_report(finished, tmp_path / "nowhere" / "report.html")
-    with pytest.raises(UsageError, match=r"a page is written as \.html, not \.pdf"):
+    with pytest.raises(UsageError, match=r"is written as \.html or \.htm, not \.pdf"):
         write_report(finished, tmp_path / "report.pdf")
     with pytest.raises(UsageError, match='there are no messages in "de"'):
         write_report(finished, tmp_path / "report.html", "de")

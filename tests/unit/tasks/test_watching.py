@@ -130,7 +130,7 @@ def test_a_stopped_run_leaves_a_page_that_stands_still(data: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("name", "error", "message"),
     [
-        ("watch.txt", UsageError, r"a page is written as \.html, not \.txt"),
+        ("watch.txt", UsageError, r"is written as \.html or \.htm, not \.txt"),
         ("nowhere/watch.html", CannotCreateError, "the folder .* does not exist; create it first"),
     ],
 )

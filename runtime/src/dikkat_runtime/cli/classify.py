@@ -154,7 +154,7 @@ class Remarks:
             self._count(msg("less likely than {minimum:g}: label withheld", self.abstain), number)
         if answer.num_tokens > most:
             self._count(
-                msg("of more than {limit} tokens: only the first {first} and the last {last} read").fill(
+                msg("of more than {limit} tokens: only the first {first} and the last {last} are read").fill(
                     most, first, most - first
                 ),
                 number,

@@ -39,7 +39,7 @@ def completion(*, install: bool) -> str:
     """Return the script for the shell of the user, or where it was installed. Raises `UsageError` for another shell."""
     shell = Path(os.environ.get("SHELL", "")).name
     if shell not in _SCRIPTS:
-        raise UsageError("words are completed in {scripts}, not in {shell}").fill(
+        raise UsageError("completion works in {scripts}, not in {shell}").fill(
             ", ".join(_SCRIPTS), shell or msg("a shell without SHELL")
         )
     script, home_path = _SCRIPTS[shell]

@@ -28,7 +28,9 @@ def embed(
     file: Annotated[Path | None, Argument(help="Text, one per line; standard input if absent.")] = None,
     out: Annotated[Path | None, Option(help="Write .npz, .tsv or .jsonl instead of TSV to the output.")] = None,
     tokens: Annotated[bool, Option("--tokens", help="A vector for each token instead of each line.")] = False,
-    nearest: Annotated[int | None, Option(help="Print this many nearest neighbours of each line, by cosine.")] = None,
+    nearest: Annotated[
+        int | None, Option(min=1, help="Print this many nearest neighbours of each line, by cosine.")
+    ] = None,
     labels: Annotated[
         Path | None,
         Option(help="With --nearest: the label of each line, to show how often neighbours share it, next to BM25."),
@@ -49,7 +51,7 @@ def embed(
     option = next((name for name, value in wanted.items() if value is not None), None)
     whole = None if option is None else toolkit_module("vectors", option)
     if whole is not None:
-        whole.check(out, nearest, picture)
+        whole.check(out, picture)
     if labels is not None and (nearest is None or tokens):
         raise UsageError("--labels is for the neighbours of lines; give --nearest N, without --tokens")
     from dikkat_runtime.tasks.embedder import WINDOW
@@ -93,7 +95,7 @@ def _noting_cuts(vectors: "Iterator[Vector]") -> "Iterator[Vector]":
         line, tokens = next(iter(cut.items()))
         lines = msg("1 line is") if len(cut) == 1 else msg("{count:,} lines are", len(cut))
         print_note(
-            msg("{lines} longer than the model reads and cut; the first, line {line}, by {tokens:,} tokens").fill(
-                lines, line, tokens
-            )
+            msg(
+                "{lines} longer than the model reads and therefore cut; the first, line {line}, by {tokens:,} tokens"
+            ).fill(lines, line, tokens)
         )

@@ -10,7 +10,6 @@ from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 
-from dikkat_runtime import __version__
 from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.errors import (
     CannotCreateError,
@@ -93,9 +92,8 @@ def as_known(error: BaseException, smaller: str, again: str) -> DikkatError:
         return error
     if isinstance(error, ImportError) and "dikkat" in str(error):
         return UsageError(
-            "the commands of dikkat cannot be loaded ({error}); install both of one version: pip install "
-            "dikkat=={version}"
-        ).fill(error, __version__)
+            "the commands of dikkat cannot be loaded ({error}): pip install --upgrade dikkat-runtime dikkat", error
+        )
     if isinstance(error, OSError):
         return _of_a_file(error)
     if isinstance(error, RecursionError | ValueError) and _was_raised_by_a_parser(error):

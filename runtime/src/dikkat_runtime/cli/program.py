@@ -149,11 +149,11 @@ def _versions() -> str:
     """Return the versions of dikkat, Python and PyTorch; nothing is loaded for it."""
     from importlib.metadata import PackageNotFoundError, version
 
-    own, torch = f"{NAME}-runtime {__version__}", translated("torch not installed")
+    torch = translated("torch not installed")
     with suppress(PackageNotFoundError):
-        own = f"{NAME} {version(NAME)}"
         torch = f"torch {version('torch')}"
-    return f"{own} (Python {sys.version.split()[0]}, {torch})"
+    own = NAME if toolkits() else f"{NAME}-runtime"
+    return f"{own} {__version__} (Python {sys.version.split()[0]}, {torch})"
 
 
 def all_commands() -> Iterator[Command]:

@@ -67,10 +67,12 @@ def _parameter_of(option: Known) -> inspect.Parameter:
     shown = option.kind is not bool and not option.many and option.default is not None
     text = msg("{help} [{default}]", msg(option.setting.help), _shown(option.default)) if shown else option.setting.help
     kind: Any = Literal[option.choices] if option.choices else option.kind
+    metavars: dict[object, str] = {int: "N", float: "SECONDS"}
+    metavar = option.setting.metavar or metavars.get(option.kind, "")
     return _parameter(
         option.setting.name.replace("-", "_"),
         (list[kind] if option.many else kind) | None,
-        Option(f"--{option.setting.name}", help=text, group=option.setting.group, metavar=option.setting.metavar),
+        Option(f"--{option.setting.name}", help=text, group=option.setting.group, metavar=metavar),
     )
 
 
@@ -106,13 +108,10 @@ def read_settings(options: Mapping[str, Any]) -> ServeSettings:
 
 def _check(option: Known, value: Any) -> None:
     if option.is_limit or option.setting.name in ("threads", "drain"):
-        least = 1 if option.kind is int else 0
-        if not (value >= 1 if option.kind is int else 0 < value <= 86_400):
-            what = (
-                msg("a whole number of at least {minimum}", least)
-                if option.kind is int
-                else msg("above 0 and at most 86400 seconds")
-            )
+        is_count = option.kind is int
+        if not (value >= 1 if is_count else 0 < value <= 86_400):
+            counted, timed = msg("a whole number of at least {minimum}", 1), msg("above 0 and at most 86400 seconds")
+            what = counted if is_count else timed
             raise UsageError("--{name} must be {expected}, not {value:g}", option.setting.name, what, value)
 
 

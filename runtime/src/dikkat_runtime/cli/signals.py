@@ -3,7 +3,6 @@
 import math
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -11,9 +10,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 
 from dikkat_runtime.errors import msg
+from dikkat_runtime.process_signals import NUMBERS
 
-NUMBERS = tuple(getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGXCPU") if hasattr(signal, name))
-"""Ctrl-C, the polite `kill`, a closed terminal, and a used-up limit of processor time."""
 SAME_WITHIN = 1.0
 """Seconds in which a signal after the one that interrupted is the same wish, and would only cut the last words off."""
 
@@ -91,9 +89,6 @@ def sigint_blocked() -> Iterator[None]:
     A process inherits the mask of the thread that starts it, and Python writes a traceback for a Ctrl-C while it loads
     its modules. Here another thread receives the signal, and the main thread answers it within its next instructions.
     """
-    if sys.platform == "win32":
-        yield
-        return
     is_over = threading.Event()
     # it begins with the mask of before
     receiver = threading.Thread(target=is_over.wait, daemon=True)
@@ -108,8 +103,7 @@ def sigint_blocked() -> Iterator[None]:
 
 def unblock_sigint() -> None:
     """Answer Ctrl-C from now on, also one that came before, in a process that was started with `sigint_blocked`."""
-    if sys.platform != "win32":
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 def _say(text: str) -> None:

@@ -15,7 +15,7 @@ import select
 import sys
 from collections.abc import Collection, Iterable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from dikkat_runtime.errors import DikkatError, DiskError, MissingInputError, msg
 from dikkat_runtime.localization import visible
@@ -103,7 +103,7 @@ class _Messages(io.FileIO):
             return memoryview(content).nbytes
 
 
-class VisibleText(io.TextIOBase):
+class VisibleText:
     """Write messages in the spoken language to the stream `as_is`, with control characters escaped."""
 
     def __init__(self, as_is: io.TextIOWrapper) -> None:
@@ -114,36 +114,12 @@ class VisibleText(io.TextIOBase):
         self.as_is.write(visible(text))
         return len(text)
 
-    def flush(self) -> None:
-        """Flush the stream."""
-        self.as_is.flush()
+    def writelines(self, lines: Iterable[str], /) -> None:
+        """Write lines with their control characters escaped."""
+        self.write("".join(lines))
 
-    def isatty(self) -> bool:
-        """Return whether the stream is a terminal."""
-        return self.as_is.isatty()
-
-    def fileno(self) -> int:
-        """Return the number of the stream."""
-        return self.as_is.fileno()
-
-    def writable(self) -> bool:
-        """Return True."""
-        return True
-
-    @property
-    def buffer(self) -> Any:
-        """Return the binary buffer of the stream."""
-        return self.as_is.buffer
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """Return the encoding of the stream."""
-        return self.as_is.encoding
-
-    @property
-    def errors(self) -> str | None:  # type: ignore[override]
-        """Return how the stream handles characters that it cannot encode."""
-        return self.as_is.errors
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.as_is, name)
 
 
 def prepare_streams() -> None:
@@ -154,8 +130,8 @@ def prepare_streams() -> None:
     sys.stdin = io.TextIOWrapper(io.BufferedReader(_Input(0, closefd=False)), "utf-8", newline="\n")
     output = _text(_Output(1, "w", closefd=False))
     # a terminal obeys, a file or the next program takes what was written
-    sys.stdout = VisibleText(output) if output.isatty() else output
-    sys.stderr = VisibleText(_text(_Messages(2, "w", closefd=False), line_buffering=True))
+    sys.stdout = cast(IO[str], VisibleText(output)) if output.isatty() else output
+    sys.stderr = cast(IO[str], VisibleText(_text(_Messages(2, "w", closefd=False), line_buffering=True)))
 
 
 def _occupy(number: int, mode: int) -> None:

@@ -37,7 +37,7 @@ _Out = Annotated[
     Option(help="Read FILE as a document (.po .xlf .srt .md .html .docx .xlsx .epub .json …) and write it here."),
 ]
 _Columns = Annotated[
-    str, Option(help="Of a table, with --out: what is translated into what, as in source:target or 2:3.")
+    str, Option(help="Columns of a table, with --out: from which into which, as in source:target or 2:3.")
 ]
 _NoRepeatNgram = Annotated[
     int | None,
@@ -195,7 +195,7 @@ def _translate_document(options: Any, out: Path, translate: Translate) -> None:
     from dikkat_runtime.documents.document_files import run_align, run_options, translate_file
 
     if options.file is None:
-        raise UsageError("--out writes a translated document; name the FILE that it is made of")
+        raise UsageError("--out writes a translated document; name the FILE to translate")
     reading = run_options(options.run, options.columns)
     document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
@@ -225,7 +225,7 @@ def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str
 def decoding_options(asked: Any) -> DecodingOptions:
     """Return the decoding options that were asked for. Raises `UsageError` where they contradict each other."""
     if asked.sample and (asked.glossary is not None or asked.prefix is not None):
-        raise UsageError("--sample keeps neither --glossary nor --prefix; leave it or them out")
+        raise UsageError("--sample works with neither --glossary nor --prefix; leave it or them out")
     if asked.sample and (asked.beam != BEAM.beam_size or asked.n_best != 1):
         raise UsageError("--sample draws one translation per line; leave out --beam and --n-best")
     limits: dict[str, Any] = {

@@ -50,9 +50,9 @@ def translate_files(
     estimate: Annotated[bool, Option("--estimate", help="Only estimate how long it would take.")] = False,
     choice: ComputeOptions = COMPUTE,
 ) -> None:
-    """Translate, classify or embed the rows of many files, as the kind of the run says.
+    """Translate, classify or embed the rows of many files, depending on the kind of the run.
 
-    Each file becomes one file of its name in --out, complete or absent; complete files are skipped.
+    Each file becomes one file of the same name in --out, complete or absent; complete files are skipped.
     """
     _work(**locals())
 

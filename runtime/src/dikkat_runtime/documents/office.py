@@ -33,7 +33,7 @@ _RUN = "run:"
 _LINK = re.compile(r"\s*HYPERLINK\b")
 _MAX_TABLE = 1 << 20
 FIELDS = msg("fields whose displayed text is kept")
-HEADS = msg("heads of tables that formulas name")
+HEADS = msg("table headers that formulas refer to")
 
 
 def read_office(data: bytes, name: str, options: Options) -> ArchiveDocument:

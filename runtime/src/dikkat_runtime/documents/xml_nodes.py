@@ -100,7 +100,7 @@ def xml_parser(name: str) -> expat.XMLParserType:
     parser = expat.ParserCreate("utf-8")
 
     def refuse(entity: str, *_: object) -> NoReturn:
-        raise DataError('{name}: declares the entity "{entity}", as no document needs to; not read', name, entity)
+        raise DataError('{name}: declares the entity "{entity}", which no document needs; not read', name, entity)
 
     parser.EntityDeclHandler = refuse
     return parser

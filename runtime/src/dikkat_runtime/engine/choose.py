@@ -161,5 +161,5 @@ def why_not_native(config: Mapping[str, Any], where: str) -> str | None:
     try:
         library()
     except AbsentError as error:
-        return error.reason
+        return msg("{reason}; {advice}", error.reason, error.advice)
     return None

@@ -58,10 +58,21 @@ def _described() -> dict[str, str]:
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return {}
+        return _described_by_macos()
     lines = (line.partition(":") for line in text.split("\n"))
     # of equal names the last counts, which must be that of the first processor
     return {name.strip(): value for name, _, value in reversed([*lines])}
+
+
+def _described_by_macos() -> dict[str, str]:
+    """Return the flags of an Intel Mac, which are those of Linux in capitals; other systems without /proc name none."""
+    if platform.system() != "Darwin":
+        return {}
+    import subprocess
+
+    names = ("machdep.cpu.features", "machdep.cpu.leaf7_features")
+    flags = subprocess.run(["sysctl", "-n", *names], capture_output=True, text=True, check=False).stdout.lower()
+    return {"flags": flags} if flags else {}
 
 
 def levels() -> list[str]:

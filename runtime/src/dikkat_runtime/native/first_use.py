@@ -13,16 +13,19 @@ import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO
 
 import dikkat_runtime.notices as notices
 from dikkat_runtime.errors import AbsentError, joined, msg, reason_of
+from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.native.library_cache import (
     BUILDING,
     SOURCES,
@@ -140,7 +143,7 @@ def build(
 def _run_all(
     commands: Sequence[Sequence[str]], folder: Path, deadline: float, on_progress: Callable[[int], None]
 ) -> None:
-    waiting, running, most = deque(commands), list[_Process](), _num_processors()
+    waiting, running, most = deque(commands), list[_Process](), usable_processors()
     try:
         while waiting or running:
             while waiting and len(running) < most:
@@ -162,13 +165,6 @@ def _run_all(
             process.close()
 
 
-def _num_processors() -> int:
-    """Return the number of processors that this process may use."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 SECONDS_TO_COMPILE = 300.0
 """Time limit for all sources together; `DIKKAT_COMPILE_SECONDS` sets another number."""
 SECONDS_FOR_VERSION = 30.0
@@ -184,7 +180,7 @@ def find_or_compile(level: str = "native") -> ctypes.CDLL:
     try:
         version = _version(compiler)
     except (OSError, subprocess.SubprocessError) as error:
-        reason = f"{shlex.join(compiler)} --version failed: {_first_line(error)}"
+        reason = f"{shlex.join(compiler)} --version failed: {_first_line(error)}".rstrip(".")
         raise _remembered(believed, _stem(compiler, "", level), reason, "") from None
     stem = _stem(compiler, version, level)
     for folder in believed:
@@ -196,8 +192,10 @@ def find_or_compile(level: str = "native") -> ctypes.CDLL:
 
 
 def _compiler() -> list[str]:
-    """Return the command of the C compiler, as `CC` names it. Raises `AbsentError`."""
+    """Return the command of the C compiler: `CC`, `cc`, or that of the package ziglang. Raises `AbsentError`."""
     named = os.environ.get("CC") or "cc"
+    if named == "cc" and shutil.which(named) is None and find_spec("ziglang") is not None:
+        return [sys.executable, "-m", "ziglang", "cc"]
     try:
         words = shlex.split(named)
     except ValueError as error:
@@ -206,7 +204,7 @@ def _compiler() -> list[str]:
         ) from None
     if not words or shutil.which(words[0]) is None:
         is_usual, missing = named == "cc", msg("there is no {command}, which CC names", named)
-        raise AbsentError(msg("no C compiler"), msg("install one, for example gcc") if is_usual else missing)
+        raise AbsentError(msg("no C compiler"), msg("pip install ziglang brings one") if is_usual else missing)
     return words
 
 

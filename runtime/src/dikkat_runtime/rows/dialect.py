@@ -301,7 +301,7 @@ def require_columns(row: list[str], dialect: Dialect, where: str) -> list[str]:
     if dialect.num_columns and dialect.delimiter != "\t" and any(row[dialect.num_columns :]):
         raise DataError(
             "{where}: {count} columns, but the rows before have {expected} (separated by {separator}); "
-            "put a text with {separator} in it in quotation marks"
+            "put texts that contain {separator} in quotation marks"
         ).fill(where, len(row), dialect.num_columns, dialect.separator)
     return row
 
@@ -324,11 +324,11 @@ def _no_columns(name: str, sample: Sequence[str]) -> DataError:
     first = next((line for line in sample if line.strip()), "")
     if columns < 2:
         return DataError(
-            "{path}:1: 1 column: no tab, semicolon, comma or | parts the rows; the first is “{text}”"
+            "{path}:1: 1 column: no tab, semicolon, comma or | separates columns; the first is “{text}”"
         ).fill(name, _shorten(first))
     return DataError(
         "{path}: no tab, semicolon, comma or | gives its rows the same number of columns: with {separator}, "
-        "{share:.0%} have {columns}, but row {row} has {count}; texts with it in them need quotation marks"
+        "{share:.0%} have {columns}, but row {row} has {count}; texts that contain it need quotation marks"
     ).fill(name, _NAMES[best], share, columns, row, count)
 
 

@@ -147,7 +147,7 @@ def require_short(line: bytes, path: Path, number: int) -> bytes:
     """Return the line. Raises `DataError` for one that is longer than `MAX_LINE_LENGTH`."""
     if len(line) > MAX_LINE_LENGTH:
         raise DataError(
-            "{path}:{number}: the line has more than {max_line_length:,} bytes; is it what its name says?"
+            "{path}:{number}: the line has more than {max_line_length:,} bytes; does its name tell its format?"
         ).fill(path, number, MAX_LINE_LENGTH)
     return line
 

@@ -2,7 +2,6 @@
 
 import math
 import os
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -29,10 +28,6 @@ def locked(folder: Path, part: str | None = None, begin: Begin = lambda is_alone
     """
     with write_errors(folder):
         make_folder(folder)
-    if sys.platform == "win32":
-        begin(True)
-        yield
-        return
     with ExitStack() as stack:
         with ExitStack() as beginning:
             take_lock(_opened(beginning, folder / _BEGINNING), math.inf)

@@ -129,10 +129,9 @@ def main() -> None:
     """Serve the server at the other ends of standard input and output."""
     # the end of the input is not read while a library holds the interpreter
     end_with_parent(int(sys.argv[1]))
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         # the server says when it is over, whoever else gets its signals
-        if hasattr(signal, name):
-            signal.signal(getattr(signal, name), signal.SIG_IGN)
+        signal.signal(number, signal.SIG_IGN)
     pipe = os.fdopen(os.dup(1), "wb", buffering=0)
     # what a library prints is not a reply
     os.dup2(2, 1)

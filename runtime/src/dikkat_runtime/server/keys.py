@@ -129,7 +129,7 @@ def new_key(path: Path, name: str) -> str:
 
 def _check_mode(path: Path, descriptor: int) -> None:
     """Raise `UsageError` for a file that others may read or change."""
-    if os.name == "posix" and os.fstat(descriptor).st_mode & 0o077:
+    if os.fstat(descriptor).st_mode & 0o077:
         raise UsageError("{path}: others may read or change this file of keys; run chmod 600 {path}", path)
 
 

@@ -79,8 +79,7 @@ def listen(host: str, port: int) -> socket.socket:
         listener = socket.socket(family, kind, protocol)
     except OSError as error:
         raise UsageError("{host}: not an address of this machine ({reason})", host, reason_of(error)) from None
-    if os.name == "posix":
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind(address)
         listener.listen(_BACKLOG)
@@ -136,11 +135,9 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Print the address of the server, once it answers."""
-        accepts = sys.platform != "win32"  # whose loops can wait for no socket
-        await super().startup([] if accepts else [self._listener])
-        if accepts:
-            self._listener.setblocking(False)
-            self._listen()
+        await super().startup([])
+        self._listener.setblocking(False)
+        self._listen()
         host, port = self._listener.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else host
         models = ", ".join(f"{model.name} ({model.kind})" for model in self._services.catalog.models)
@@ -157,8 +154,7 @@ class _Server(uvicorn.Server):
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """Close the port, and end in order."""
-        if sys.platform != "win32":
-            asyncio.get_running_loop().remove_reader(self._listener)
+        asyncio.get_running_loop().remove_reader(self._listener)
         self._listener.close()
         await super().shutdown([])
 
@@ -193,8 +189,7 @@ class _Server(uvicorn.Server):
     def _actions(self) -> Iterator[tuple[int, Callable[[], None]]]:
         yield signal.SIGTERM, lambda: self._end(0)
         yield signal.SIGINT, lambda: self._end(128 + signal.SIGINT)
-        if hasattr(signal, "SIGHUP"):
-            yield signal.SIGHUP, self._reload
+        yield signal.SIGHUP, self._reload
 
     def _end(self, exit_code: int) -> None:
         if self._services.is_draining:
@@ -215,7 +210,7 @@ class _Server(uvicorn.Server):
         """End this process and its workers after so many seconds, unless it has ended by then."""
 
         def end() -> None:
-            say("ended before all threads had")
+            say("stopped although some threads were still working")
             self._services.workers.kill()
             os._exit(self._exit_code)
 

@@ -22,70 +22,65 @@ class Setting:
 
     name: str
     help: str
-    group: str
+    group: str = _ONE
     """The heading of the option in the help."""
     metavar: str = ""
-
-
-def _count(name: str, text: str, group: str = _ONE) -> Setting:
-    return Setting(name, text, group, "N")
-
-
-def _seconds(name: str, text: str, group: str = _ONE) -> Setting:
-    return Setting(name, text, group, "SECONDS")
+    """If absent, N of a count, and SECONDS of a time."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
     """The limits of one request, and of all waiting ones together; "all" are those of one owner where keys are used."""
 
-    batch_tokens: Annotated[int, _count("batch-tokens", "Source tokens in a batch; 1 is one text at a time.", _HOW)] = (
-        4096
-    )
+    batch_tokens: Annotated[
+        int, Setting("batch-tokens", "Source tokens in a batch; 1 is one text at a time.", _HOW)
+    ] = 4096
     """Padding included."""
-    body_bytes: Annotated[int, _count("max-body", "Bytes of a request.")] = 2_000_000
-    upload_bytes: Annotated[int, _count("max-upload", "Bytes of a request with a file.")] = 20_000_000
-    texts: Annotated[int, _count("max-texts", "Texts of a request.")] = 2048
-    characters: Annotated[int, _count("max-characters", "Characters of all its texts.")] = 200_000
-    text_characters: Annotated[int, _count("max-text-characters", "Characters of one text.")] = 50_000
-    alternatives: Annotated[int, _count("max-alternatives", "Other translations of a text.")] = 10
-    new_tokens: Annotated[int, _count("max-new-tokens", "Tokens that a language model writes.")] = 4096
-    glossary_entries: Annotated[int, _count("max-terms", "Terms of a glossary.")] = 10_000
+    body_bytes: Annotated[int, Setting("max-body", "Bytes of a request.")] = 2_000_000
+    upload_bytes: Annotated[int, Setting("max-upload", "Bytes of a request with a file.")] = 20_000_000
+    texts: Annotated[int, Setting("max-texts", "Texts of a request.")] = 2048
+    characters: Annotated[int, Setting("max-characters", "Characters of all its texts.")] = 200_000
+    text_characters: Annotated[int, Setting("max-text-characters", "Characters of one text.")] = 50_000
+    alternatives: Annotated[int, Setting("max-alternatives", "Other translations of a text.")] = 10
+    new_tokens: Annotated[int, Setting("max-new-tokens", "Tokens that a language model writes.")] = 4096
+    glossary_entries: Annotated[int, Setting("max-terms", "Terms of a glossary.")] = 10_000
     head_seconds: Annotated[
-        float, _seconds("head-timeout", "For the first lines of a request; then the connection is closed.")
+        float, Setting("head-timeout", "Time for the first lines of a request; then the connection is closed.")
     ] = 10.0
-    body_seconds: Annotated[float, _seconds("body-timeout", "For the rest of it; then it is answered 408.")] = 20.0
-    request_seconds: Annotated[float, _seconds("request-timeout", "For its answer; then it is answered 503.")] = 120.0
+    body_seconds: Annotated[
+        float, Setting("body-timeout", "Time for the rest of a request; then it is answered 408.")
+    ] = 20.0
+    request_seconds: Annotated[
+        float, Setting("request-timeout", "Time for the answer to a request; then it is answered 503.")
+    ] = 120.0
     """A request may name a shorter time."""
     reading_seconds: Annotated[
-        float, _seconds("reading-timeout", "Of a processor, to read a file; more for each 2 MB.")
+        float, Setting("reading-timeout", "Processor time to read a file; more for each 2 MB.")
     ] = 20.0
     """As much again for each `READING_BYTES` of it."""
-    reading_bytes: Annotated[int, _count("reading-memory", "Bytes of memory to read a file.")] = 512_000_000
-    wait_seconds: Annotated[float, _seconds("max-wait", "Estimated wait from which on it is answered 429.", _ALL)] = (
+    reading_bytes: Annotated[int, Setting("reading-memory", "Bytes of memory to read a file.")] = 512_000_000
+    wait_seconds: Annotated[float, Setting("max-wait", "A request that would wait longer is answered 429.", _ALL)] = (
         10.0
     )
     interactive_segments: Annotated[
-        int, _count("interactive-segments", "Segments beyond which a request is bulk.", _ALL)
+        int, Setting("interactive-segments", "A request of more segments is bulk.", _ALL)
     ] = 8
     """Bulk is taken after the others."""
-    ageing_seconds: Annotated[
-        float, _seconds("ageing", "After which bulk requests no longer wait for later ones.", _ALL)
-    ] = 1.0
-    connections: Annotated[int, _count("max-connections", "Connections; further ones are closed.", _ALL)] = 2000
-    workers: Annotated[int, _count("workers", "Processes that read files, and as many for texts with tags.", _ALL)] = 2
-    memory_bytes: Annotated[int, _count("max-memory", "Bytes of large requests; then they are answered 429.", _ALL)] = (
-        256_000_000
-    )
+    ageing_seconds: Annotated[float, Setting("ageing", "How long bulk requests let later ones go first.", _ALL)] = 1.0
+    connections: Annotated[int, Setting("max-connections", "Connections; further ones are closed.", _ALL)] = 2000
+    workers: Annotated[int, Setting("workers", "Processes that read files, and as many for texts with tags.", _ALL)] = 2
+    memory_bytes: Annotated[
+        int, Setting("max-memory", "Bytes of all large requests together; further ones are answered 429.", _ALL)
+    ] = 256_000_000
     """Of requests and files that are read or answered; small requests do not count."""
     unkeyed_bytes: Annotated[
-        int, _count("max-unkeyed", "Bytes of those among them whose key is not read yet.", _ALL)
+        int, Setting("max-unkeyed", "The same for requests whose key has not been checked yet.", _ALL)
     ] = 32_000_000
-    documents: Annotated[int, _count("max-documents", "Files of each key held, translated or not.", _ALL)] = 16
+    documents: Annotated[int, Setting("max-documents", "Files kept for each key, translated or not.", _ALL)] = 16
     document_seconds: Annotated[
-        float, _seconds("keep-documents", "For which a translated file can be fetched.", _ALL)
+        float, Setting("keep-documents", "How long a translated file can be fetched.", _ALL)
     ] = 3600.0
-    glossaries: Annotated[int, _count("max-glossaries", "Glossaries of each key.", _ALL)] = 100
+    glossaries: Annotated[int, Setting("max-glossaries", "Glossaries of each key.", _ALL)] = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,13 +117,13 @@ class ServeSettings:
         PrecisionName, Setting("precision", "int8 is faster; auto decides by what training measured.", _HOW)
     ] = "auto"
     beam_size: Annotated[
-        int, _count("beam", "Beam size: hypotheses that are followed side by side; 1 is greedy search.", _HOW)
+        int, Setting("beam", "Beam size: hypotheses that are followed side by side; 1 is greedy search.", _HOW)
     ] = 5
     all_words: Annotated[bool, Setting("all-words", "Ignore the run's shortlist of words.", _HOW)] = False
     threads: Annotated[
-        int | None, _count("threads", "Threads to compute with; by default, one per processor.", _HOW)
+        int | None, Setting("threads", "Threads to compute with; by default, one per processor.", _HOW)
     ] = None
-    drain_seconds: Annotated[float, _seconds("drain", "For the last answers after SIGTERM.", _ALL)] = 30.0
+    drain_seconds: Annotated[float, Setting("drain", "Time for the last answers after SIGTERM.", _ALL)] = 30.0
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

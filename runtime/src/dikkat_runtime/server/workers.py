@@ -21,8 +21,7 @@ NICENESS = 10
 """Documents yield to requests."""
 _BEGIN = f"""
 import contextlib, os, runpy, sys
-if hasattr(os, "nice"):
-    os.nice({NICENESS})
+os.nice({NICENESS})
 # Linux weighs sessions against each other, and a worker has its own
 with contextlib.suppress(OSError), open("/proc/self/autogroup", "w", encoding="ascii") as group:
     group.write("{NICENESS}")
@@ -212,7 +211,7 @@ class WorkerPool:
         """Kill all workers, from any thread of a process that is about to end."""
         for identity in self.identities:
             with suppress(OSError):
-                os.kill(identity, signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+                os.kill(identity, signal.SIGKILL)
 
     async def close(self) -> None:
         """End all workers, whatever they do."""

@@ -121,7 +121,7 @@ def estimate_line(
         else msg(" by {workers} workers, {time} of processor time", workers, clock_time(seconds * threads))
     )
     about = msg("about {rows:,} rows in {files}", rows, plural(len(shards), "file"))
-    return msg("{work}: {time}{workers} (by {file}, its first rows)").fill(
+    return msg("{work}: {time}{workers} (estimated from the first rows of {file})").fill(
         about, clock_time(seconds / workers), by_workers, sampled.source.name
     )
 

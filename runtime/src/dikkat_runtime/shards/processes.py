@@ -161,7 +161,7 @@ def _reason(code: int) -> str:
         return msg("ended with {code}", code)
     name = signal.Signals(-code).name
     return (
-        msg("killed by {signal}, as happens where memory is short", name)
+        msg("killed by {signal}, perhaps because memory is short", name)
         if name == "SIGKILL"
         else msg("killed by {signal}", name)
     )

@@ -57,9 +57,9 @@ def ray_share(workers: int | None, threads: int | None, address: str, shards: Se
     if asked > free:
         total = int(ray.cluster_resources().get("CPU", 0))
         raise UsageError(
-            "{workers} of {threads} need {needed} processors, and of the {total} of Ray {free} are free; give a "
+            "{workers} of {threads} need {needed} processors, but Ray has {free} of {total} free; give a "
             "smaller --workers or --threads"
-        ).fill(plural(workers or 1, "worker"), plural(threads or 1, "thread"), asked, total, free)
+        ).fill(plural(workers or 1, "worker"), plural(threads or 1, "thread"), asked, free, total)
     threads_each = threads or 1
     wanted = workers or max(1, (free - 1) // threads_each)
     return min(len(share_out(shards, wanted)), wanted), threads_each

@@ -227,7 +227,7 @@ def vocabulary_sizes(run: Path, config: Mapping[str, Any]) -> tuple[int, int | N
     model = section(config, "model", run)
     size, target_size = model.get("vocab_size"), model.get("target_vocab_size")
     if type(size) is not int or not (target_size is None or type(target_size) is int):
-        raise DataError("{run}: damaged: its sizes of vocabularies are not numbers; restore the file", run / CONFIG)
+        raise DataError("{run}: damaged: its vocabulary sizes are not numbers; restore the file", run / CONFIG)
     return size, target_size
 
 

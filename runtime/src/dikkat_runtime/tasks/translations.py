@@ -56,7 +56,7 @@ _MESSAGES: dict[Event, tuple[str, str]] = {
         "{count:,} lines had direction controls, which may show a text in another order than it is read; they "
         "are left out",
     ),
-    "symbols": ("1 line had more symbols than are carried", "{count:,} lines had more symbols than are carried"),
+    "symbols": ("1 line had more symbols than can be kept", "{count:,} lines had more symbols than can be kept"),
     "words lost": (
         "1 line has a prefix after which the model lost words of the line",
         "{count:,} lines have a prefix after which the model lost words of the line",

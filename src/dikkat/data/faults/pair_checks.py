@@ -53,7 +53,7 @@ MEANINGS = {
     Fault.MOJIBAKE: msg("UTF-8 that was read as Windows-1252, as in “cafÃ©”"),
     Fault.DUPLICATE: msg("the same pair was there before"),
     Fault.SEEN: msg(
-        "a side is that of a held-out pair but for case, numbers and punctuation: scores would be too good"
+        "a side is that of a held-out pair except for case, numbers and punctuation: scores would be too good"
     ),
     Fault.COPY: msg("the target is the source"),
     Fault.SWAPPED: msg("the source reads like the target's language, and the target like the source's"),

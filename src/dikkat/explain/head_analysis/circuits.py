@@ -102,7 +102,7 @@ def attribution(model: LanguageModel, tokens: Tensor, answer: int) -> Attributio
     plain = all(type(block) is EncoderBlock and type(block.self_residual) is PreNormResidual for block in blocks)
     if not plain or model.logit_softcap is not None or not isinstance(model.output_transform, nn.Identity):
         raise UsageError(
-            "a logit of this model is not the sum of what its layers add, since its norms do not stand before them"
+            "a logit of this model is not the sum of what its layers add, since its norms come after the layers"
         )
     entered: list[Tensor] = []
     mixed: list[Tensor] = []

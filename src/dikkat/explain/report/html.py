@@ -4,7 +4,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from dikkat.explain.drawing.chart import MAP_STYLE, escaped
-from dikkat_runtime.errors import UsageError, msg
 
 _STYLE = Path(__file__).with_name("report.css").read_text(encoding="utf-8") + MAP_STYLE
 
@@ -26,16 +25,6 @@ def page(title: str, language: str, parts: Iterable[str], *, scripts: bool = Fal
     ]
     lines = ["<!doctype html>", f'<html lang="{escaped(language)}">', "<head>", *head, "</head>", "<body>"]
     return "\n".join([*lines, *parts, "</body>", "</html>"]) + "\n"
-
-
-def check_page(path: Path) -> None:
-    """Raise `UsageError` unless the suffix names a page; called before the work, not after it."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise UsageError(
-            "{path}: a page is written as .html, not {suffix}; rename it",
-            path,
-            path.suffix or msg("a file without suffix"),
-        )
 
 
 def heading(text: str, level: int = 2) -> str:

@@ -27,7 +27,7 @@ Array = Any
 
 
 class Generator:
-    """Write on by the most probable token, with a cache of the tokens so far."""
+    """Continue a text by the most probable token, with a cache of the tokens so far."""
 
     def __init__(self, folder: str | Path = Path(__file__).parent) -> None:
         folder = Path(folder)

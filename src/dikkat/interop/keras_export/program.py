@@ -33,7 +33,7 @@ class KerasClassifier(ClassifyingProgram):
 
 
 class KerasWriter:
-    """Write on with the model of a folder, by ids, greedily: texts with its cache, and logits of the whole model."""
+    """Continue texts with the model of a folder, by ids, greedily: text with its cache, logits of the whole model."""
 
     def __init__(self, folder: Path) -> None:
         self.program = _name()

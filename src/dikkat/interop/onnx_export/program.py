@@ -116,7 +116,7 @@ class OnnxClassifier(ClassifyingProgram):
 
 
 class OnnxWriter:
-    """Write on with the graph of a folder, by ids, greedily and with its cache."""
+    """Continue texts with the graph of a folder, by ids, greedily and with its cache."""
 
     def __init__(self, folder: Path) -> None:
         self.program = runtime_name()

@@ -95,7 +95,7 @@ class ClassifierEvaluation:
     def draw(self, path: Path) -> None:
         """Draw the confusion matrix at `path`. Raises `UsageError` where a text may have several labels."""
         if isinstance(self.scores, LabelScores):
-            raise UsageError("{path}: a confusion matrix is of texts of one label each, which these are not", path)
+            raise UsageError("{path}: a confusion matrix needs texts with one label each", path)
         plot_confusion(self.scores.labels, self.scores.confusion, path)
 
 

@@ -96,10 +96,10 @@ def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, 
         if not name.startswith(_BACKBONE):
             continue
         if name not in tensors:
-            raise UsageError("{path}: cannot begin with it: it has no {name}", path, name)
+            raise UsageError("{path}: cannot start from it: it has no {name}", path, name)
         if tensors[name].shape != tensor.shape:
             theirs, ours = (tuple(shape) for shape in (tensors[name].shape, tensor.shape))
-            raise UsageError("{path}: cannot begin with it: its {name} has the shape {shape}, not {expected}").fill(
+            raise UsageError("{path}: cannot start from it: its {name} has the shape {shape}, not {expected}").fill(
                 path, name, theirs, ours
             )
         own[name] = tensors[name]
@@ -109,7 +109,7 @@ def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, 
 def _task(run: RunDirectory, settings: dict[str, Any]) -> str:
     task = settings.get("task")
     if task not in _RENAMED:
-        raise UsageError('{path}: holds a "{task}", whose encoder a classifier cannot begin with', run.path, task)
+        raise UsageError('{path}: holds a "{task}"; a classifier cannot start from its encoder', run.path, task)
     return str(task)
 
 

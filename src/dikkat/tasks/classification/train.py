@@ -187,7 +187,7 @@ class ClassifierJob:
         named = _listed(absent).partition(": ")[2]
         return (
             msg(
-                "no text of {labels} was validated on, so its score says nothing of it; give texts of it with --valid"
+                "no validation text has the label {labels}, so no score tells of it; give such texts with --valid"
             ).fill(named),
         )
 

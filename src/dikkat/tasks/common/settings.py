@@ -63,9 +63,7 @@ def tuning(asked: Settings) -> Settings:
 def require_start(asked: Settings, start: Path | None, where: str) -> None:
     """Raise `UsageError` for low-rank updates of weights that nothing was learned into yet."""
     if start is None and asked.get("training", {}).get("low_rank"):
-        raise UsageError(
-            "{where}: training.low_rank (--lora) updates a model that is there: name it with --from", where
-        )
+        raise UsageError("{where}: training.low_rank (--lora) updates an existing model: name it with --from", where)
 
 
 def run_config(settings: dict[str, object], where: str) -> RunConfig:

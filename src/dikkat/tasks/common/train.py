@@ -21,7 +21,6 @@ from dikkat.kernels.gpu.choice import why_absent as why_no_triton
 from dikkat.kernels.library import library, why_absent
 from dikkat.kernels.processor import give_back_freed_memory, keep_freed_memory
 from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.checkpoints import installed_version
 from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_metadata
 from dikkat.tasks.common.card import (
@@ -52,6 +51,7 @@ from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
 from dikkat.training.task import StepReport, Task, Validation, Watcher
+from dikkat_runtime import __version__
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord
@@ -169,7 +169,7 @@ def begin_together(ranks: Ranks, run: RunDirectory, started: float) -> float:
     facts = {
         "settings": _digest(run.read_config()),
         "data": _digest({name: [sizes[name], str(entry)] for name, entry in listed(run.path).items()}),
-        "dikkat": installed_version(),
+        "dikkat": __version__,
     }
     ranks.check_same(facts, str(run.path))
     (started,) = ranks.share([started])

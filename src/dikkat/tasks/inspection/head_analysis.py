@@ -145,7 +145,7 @@ def examine_heads(
     if kind_name(run) == "translator":
         subject = _translator_heads(path, data, most, gold)
     elif gold is not None:
-        raise UsageError("--gold is of the pairs of a translator, but {run} holds another kind; leave it out", path)
+        raise UsageError("--gold is for the pairs of a translator, but {run} holds another kind; leave it out", path)
     else:
         subject = load_part(run, "heads", msg("whose heads cannot be examined"))(path, data, most)
     heads = head_names(subject.model)

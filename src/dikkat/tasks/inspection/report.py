@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from dikkat.explain.attention_map import AttentionMap, join_words, mean_of_heads
-from dikkat.explain.report.html import check_page
+from dikkat.explain.pictures import PAGES, check_format
 from dikkat.explain.report.run_page import report_page
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
@@ -41,7 +41,7 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
     Raises `UsageError` for another suffix or language, `MissingInputError` for a run that is unfinished or has lost a
     file, `DataError` for one that is damaged, `DiskError` or `CannotCreateError` when `out` cannot be written.
     """
-    check_page(out)
+    check_format(out, PAGES)
     spoken_in(language)
     run = RunDirectory.open(path)
     metrics = run.read_metrics()

@@ -147,7 +147,7 @@ def evaluate_language_model(
         text_nats, count = likelihood(model, ids, stride)
         nats, num_tokens = nats + text_nats, num_tokens + count
     if not num_tokens:
-        raise DataError("{data}: holds not a single token to predict", " ".join(data) or path)
+        raise DataError("{data}: holds no token to predict", " ".join(data) or path)
     distinct = tuple(dict.fromkeys(unknown))
     seconds = time.monotonic() - started
     content = "\n".join(texts if data else model.tokenizer.decode_batch(rows)).encode()

@@ -379,7 +379,9 @@ class LanguageModelJob:
             raise UsageError('{path}: holds a "{task}"; --from takes a language model', path, task)
         own = settings["language_model"]
         if "imported_from" in settings and own["objective"] == "masked":
-            raise UsageError("{path}: hides tokens by a mark of its own; --from takes a model that writes", path)
+            raise UsageError(
+                "{path}: was trained to fill in hidden tokens; --from takes a model that continues a text", path
+            )
         shape: Settings = {name: settings[name] for name in ("model", "tokenizer", "data") if name in settings}
         shape["language_model"] = {**own, "context": min(own["context"], TUNED_CONTEXT)}
         for section in ("model", "tokenizer"):

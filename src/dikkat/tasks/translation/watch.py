@@ -5,7 +5,7 @@ from typing import Any
 
 from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
-from dikkat.explain.report.html import check_page
+from dikkat.explain.pictures import PAGES, check_format
 from dikkat.tasks.common.train import Job, Outcome, TrainWatcher, train
 from dikkat.tasks.inspection.over_training import OverTraining
 from dikkat.training.task import StepReport, Validation
@@ -36,7 +36,7 @@ class TrainingPage(TrainWatcher):
     """
 
     def __init__(self, path: Path, run: Path, inner: TrainWatcher) -> None:
-        check_page(path)
+        check_format(path, PAGES)
         with write_errors(path):
             probe_next_to(path)
         self._path, self._run, self._inner = path, run, inner

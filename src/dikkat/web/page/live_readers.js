@@ -92,7 +92,7 @@ function writingPane(sentence) {
   const text = element("bdi", { id: "written-text", class: "line", "aria-live": "polite" });
   let written = ""; // as the model wrote it, with what cannot be seen
   const append = button(say("Append to the text"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + written) });
-  const write = button(say("Write on"), { class: "action", id: "write", onclick: () => {
+  const write = button(say("Continue"), { class: "action", id: "write", onclick: () => {
     write.disabled = append.disabled = true;
     written = text.textContent = "";
     const show = (part) => { text.textContent = visible((written = part.text)); };

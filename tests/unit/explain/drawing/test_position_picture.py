@@ -87,5 +87,5 @@ def test_any_size_can_be_drawn(table: PositionTable, columns: list[int], shift: 
 
 
 def test_a_suffix_nobody_knows_is_refused_first(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"a picture is written as \.png or \.svg, not \.bmp"):
+    with pytest.raises(UsageError, match=r"is written as \.png or \.svg, not \.bmp"):
         draw_positions(TABLE, [6], 5, tmp_path / "positions.bmp")

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from tests.unit.explain.report.inspection import seen
 
-from dikkat.explain.report.html import card, check_page, folded, foreign, heading, page, paragraph, table, tiles
+from dikkat.explain.pictures import PAGES, check_format
+from dikkat.explain.report.html import card, folded, foreign, heading, page, paragraph, table, tiles
 from dikkat_runtime.errors import UsageError
 
 HOSTILE = '</p></bdi><script>alert(1)</script><img src=x onerror=alert(2)> \u202e right to left \0 " onload="x'
@@ -47,6 +48,6 @@ def test_no_page_may_ask_for_anything(scripts: bool) -> None:
 
 @pytest.mark.parametrize("name", ["report.pdf", "report", "report.html.gz"])
 def test_a_page_has_the_suffix_of_one(name: str, tmp_path: Path) -> None:
-    check_page(tmp_path / "report.HTML")
-    with pytest.raises(UsageError, match=r"a page is written as \.html, not "):
-        check_page(tmp_path / name)
+    check_format(tmp_path / "report.HTML", PAGES)
+    with pytest.raises(UsageError, match=r"is written as \.html or \.htm, not "):
+        check_format(tmp_path / name, PAGES)

@@ -27,9 +27,10 @@ from dikkat.training.distributed.environment import own_rank
 from dikkat.training.distributed.ranks import Ranks, branches_within, sum_of_branches, tree_sum
 from dikkat.training.distributed.shares import PIECE, cut_by_cost, groups_within, pieces_of, shares_of
 from dikkat.training.task import Part, never
-from dikkat_runtime.cli.signals import NUMBERS, Interrupted
+from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.errors import CannotCreateError, StoppedError, UsageError
 from dikkat_runtime.native.cpu import usable_processors
+from dikkat_runtime.process_signals import NUMBERS
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 4, 7, 8])

@@ -27,7 +27,7 @@ export function attentionView(served) {
     const hasAttention = served.models.find((candidate) => candidate.name === model)?.attention;
     if (!sentence || !hasAttention || !sentence.target.trim()) {
       maps = null;
-      draw(sentence && !hasAttention ? say("This model does not tell its attention here.") : say("Write a sentence to see its attention."));
+      draw(sentence && !hasAttention ? say("The attention of this model is not shown here.") : say("Write a sentence to see its attention."));
       return;
     }
     if (!known.has(name)) {

@@ -106,7 +106,7 @@ function ownTranslation(served, messages, changed) {
     completion = text === area.value ? "" : text;
     rest.hidden = !completion;
     rest.replaceChildren(element("span", { class: "muted" }, area.value), completion.slice(area.value.length), element("kbd", { "aria-hidden": "true" }, "Tab"));
-    rest.setAttribute("aria-label", say("Go on with “{text}”", { text: completion }));
+    rest.setAttribute("aria-label", say("Continue with “{text}”", { text: completion }));
   }
 
   function take() {

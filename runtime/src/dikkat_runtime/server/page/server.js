@@ -28,7 +28,7 @@ export async function request(path, { method = "POST", fields, body, signal } = 
     answer = await fetch(path, { method, headers, body: fields ? JSON.stringify(fields) : body, signal, cache: "no-store" });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Problem(say("The server does not answer. It is asked again."), 0, 2);
+    throw new Problem(say("The server does not answer. Trying again."), 0, 2);
   }
   if (!answer.ok) throw new Problem(await reason(answer), answer.status, Number(answer.headers.get("Retry-After")) || 0);
   return answer;

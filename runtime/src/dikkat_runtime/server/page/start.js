@@ -106,8 +106,8 @@ function redraw() {
 function showHelp() {
   const dialog = document.getElementById("dialog");
   const rows = [
-    [["Ctrl", "↵"], msg("translate at once, write on")], [["←", "→"], msg("other tab")], [["←", "→"], msg("other sentence of the translation")],
-    [["↑", "↓", "←", "→"], msg("other word of the attention")], [["Tab"], msg("take what the model goes on with")], [["Esc"], msg("close this")],
+    [["Ctrl", "↵"], msg("translate at once, continue writing")], [["←", "→"], msg("other tab")], [["←", "→"], msg("other sentence of the translation")],
+    [["↑", "↓", "←", "→"], msg("other word of the attention")], [["Tab"], msg("accept what the model suggests")], [["Esc"], msg("close this")],
   ];
   dialog.replaceChildren(
     element("h2", { id: "dialog-title" }, say("Keys and hints")),

@@ -79,7 +79,7 @@ export function translatePanel(served, messages) {
       messages.notice(problem.message);
       return;
     }
-    messages.notice(problem.status ? say("The server is busy; asked again in {seconds} s.", { seconds: problem.retryAfter }) : problem.message);
+    messages.notice(problem.status ? say("The server is busy; trying again in {seconds} s.", { seconds: problem.retryAfter }) : problem.message);
     retry = setTimeout(request, 1000 * problem.retryAfter);
   }
 

@@ -11,13 +11,13 @@ export function writePanel(served, messages) {
   if (!models.includes(state.model)) [state.model] = models;
   let controller = null;
   const area = element("textarea", {
-    rows: 4, dir: "auto", placeholder: say("How does it begin?"), oninput: () => { state.prompt = area.value; },
+    rows: 4, dir: "auto", placeholder: say("How does the text begin?"), oninput: () => { state.prompt = area.value; },
     onkeydown: (event) => event.key === "Enter" && (event.ctrlKey || event.metaKey) && start(),
   });
   area.value = state.prompt;
   const output = element("div", { class: "output written", dir: "auto", id: "written", role: "group", "aria-label": say("What the model writes") });
   const count = element("span", { class: "muted" });
-  const begin = button(say("Write on"), { class: "main-button", id: "start", onclick: () => start() });
+  const begin = button(say("Continue"), { class: "main-button", id: "start", onclick: () => start() });
   const stop = button(say("Stop"), { class: "quiet", id: "stop", disabled: true, onclick: () => controller?.abort() });
   const numeric = (name, label, properties) => {
     const field = element("input", { type: "number", inputmode: "decimal", ...properties, oninput: () => { state[name] = field.value; } });
