@@ -158,7 +158,7 @@ def _export_argos(run: Path, out: Path, precision: WebPrecision) -> None:
         from dikkat.interop.argos_package import export_argos
         from dikkat.web.opening import chosen_precision
 
-        chosen = chosen_precision(run, precision)
+        chosen: Precision = "int8" if chosen_precision(run, precision) == "int8" else "float32"
         checked = export_argos(run, out, chosen)
     _print_checked(out, chosen, checked)
     print_note("install it with: argospm install {out}", out)
