@@ -450,8 +450,6 @@ def _try(claim: Claim, specimen: Specimen, earlier: list[Proof]) -> Proof:
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         # a model that cannot even be run with these sentences has the fault that is looked for, or another
         violation, where = float("inf"), f"{type(error).__name__}: {' '.join(str(error).split())}"
-    proof = Proof(msg(claim.name), msg(claim.says), violation, claim.limit, where)
-    if proof.passed:
-        return Proof(msg(claim.name), msg(claim.says), violation, claim.limit)
-    culprit = next((proof.name for proof in earlier if proof.name in claim.rests_on and proof.outcome == "fail"), None)
-    return Proof(msg(claim.name), msg(claim.says), violation, claim.limit, where, culprit)
+    culprits = [proof.name for proof in earlier if proof.name in claim.rests_on and proof.outcome == "fail"]
+    found = () if violation <= claim.limit else (where, next(iter(culprits), None))
+    return Proof(msg(claim.name), msg(claim.says), violation, claim.limit, *found)
