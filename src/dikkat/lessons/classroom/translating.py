@@ -14,7 +14,6 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from dikkat.evaluation.scores import bleu_k
 from dikkat.explain.pictures import new_figure
 from dikkat.lessons.classroom.textbook import EncoderDecoder
 
@@ -198,8 +197,3 @@ def decoder_attention_weights(sequence: Sequence[Maps], num_steps: int) -> tuple
         # (num_layers, num_heads, 1, num_steps) a word
         weights.append(torch.cat(steps, dim=2))
     return weights[0], weights[1]
-
-
-def bleu(pred_seq: str, label_seq: str, k: int) -> float:
-    """The book's score of one sentence by its n-grams of up to `k` words, from 0 to 1."""
-    return bleu_k(pred_seq, label_seq, k)

@@ -379,11 +379,8 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
         origin = {"run": str(path), "share": share}
         run.write_config({**settings, "interpolated": origin, "command": command})
         run.save_weights(weights, {"interpolated_from": str(path), "share": str(share)})
-        run.write_card(_card(out.resolve().name, base, path, share, command))
-
-
-def _card(name: str, base: str, path: Path, share: float, command: str) -> str:
-    return (
-        f"# {name}\n\nA translator whose weights are {share:g} times those of `{path}` and {1.0 - share:g} times those"
-        f" of `{base}`, with which it began. It was not trained itself.\n\n```\n{command}\n```\n"
-    )
+        run.write_card(
+            f"# {out.resolve().name}\n\nA translator whose weights are {share:g} times those of `{path}` and"
+            f" {1.0 - share:g} times those of `{base}`, with which it began. It was not trained itself.\n\n"
+            f"```\n{command}\n```\n"
+        )
