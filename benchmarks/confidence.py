@@ -3,31 +3,47 @@
 python benchmarks/confidence.py RUN
 
 On the test part of a run, which lies in its folder `held_out`: its own translations, and references with a planted
-error (a word of another sentence, a word less, two changed places) among whole ones. What is printed are the area under
-the ROC curve (AUROC, Hanley and McNeil 1982) and the expected calibration error over ten bins (ECE, Guo et al. 2017).
+error (a word of another sentence, a word less, two changed places) among whole ones. Each class of errors that
+translators look for is planted by itself: a quarter of the words left out, a number or a name of another sentence, a
+word left as it is in the source. What is printed are the area under the ROC curve (AUROC, Hanley and McNeil 1982), the
+expected calibration error over ten bins (ECE, Guo et al. 2017), and Spearman's correlation of probability and sentence
+chrF of the own translations.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.confidence import Judge
-from dikkat_runtime.tasks.confidence_fitting import judged, with_error, words_right
+from dikkat_runtime.tasks.confidence_fitting import chrf, judged, with_error, words_right
 from dikkat_runtime.tasks.translator import Translator
 
 BINS = 10
+MIN_ROWS = 30
+"""Sentences that a class of errors is measured on, at least."""
+
+
+def ranks_of(scores: Sequence[float]) -> NDArray[np.float64]:
+    """The rank of each score from 1, and of equal ones the mean."""
+    _, inverse, counts = np.unique(np.asarray(scores, float), return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(counts) - (counts - 1) / 2)[inverse])
+
+
+def spearman(first: Sequence[float], second: Sequence[float]) -> float:
+    """The correlation of the ranks."""
+    return float(np.corrcoef(ranks_of(first), ranks_of(second))[0, 1])
 
 
 def auroc(scores: Sequence[float], labels: Sequence[bool]) -> float:
     """The share of pairs of a right and a wrong one in which the right one scores higher; ties count half."""
-    values, are_right = np.asarray(scores, float), np.asarray(labels, bool)
-    _, inverse, counts = np.unique(values, return_inverse=True, return_counts=True)
-    ranks = (np.cumsum(counts) - (counts - 1) / 2)[inverse]
+    ranks, are_right = ranks_of(scores), np.asarray(labels, bool)
     right, wrong = int(are_right.sum()), int((~are_right).sum())
     if not right or not wrong:
         return float("nan")
@@ -42,6 +58,32 @@ def calibration_error(probabilities: Sequence[float], labels: Sequence[bool]) ->
         abs(values[bins == each].mean() - are_right[bins == each].mean()) * (bins == each).sum() for each in set(bins)
     ]
     return float(sum(gaps) / len(values))
+
+
+NUMBER, NAME = re.compile(r"\d+"), re.compile(r"(?<=\w )[A-ZÀ-Ý]\w+")
+CLASSES = ("omission", "number", "name", "untranslated")
+
+
+def planted_error(kind: str, source: str, target: str, others: Sequence[str], seed: int) -> str | None:
+    """The target with an error of a class of `CLASSES`; None where it has nothing that can be wrong so."""
+    random, words = np.random.default_rng(seed), target.split()
+    if kind in ("number", "name"):
+        pattern = NUMBER if kind == "number" else NAME
+        matches = list(pattern.finditer(target))
+        elsewhere = sorted({word for text in others for word in pattern.findall(text)} - set(pattern.findall(target)))
+        if not matches or not elsewhere:
+            return None
+        match = matches[random.integers(len(matches))]
+        return f"{target[: match.start()]}{elsewhere[random.integers(len(elsewhere))]}{target[match.end() :]}"
+    if len(words) < 4:
+        return None
+    count = max(1, len(words) // 4) if kind == "omission" else 1
+    start = int(random.integers(len(words) - count))
+    foreign = [word for word in source.split() if word not in words and len(word) > 2]
+    if kind == "untranslated" and not foreign:
+        return None
+    instead = [] if kind == "omission" else [foreign[random.integers(len(foreign))]]
+    return " ".join([*words[:start], *instead, *words[start + count :]])
 
 
 def main() -> None:
@@ -62,9 +104,23 @@ def main() -> None:
     print(f"{len(sources):,} test pairs; right: {meaning}; fitted as: {judge.calibration.right}")
     print(f"{'what':34}  {'right':>6}  {'AUROC':>6}  {'raw':>6}  {'ECE':>6}")
     _report("own translations", judge, sources, outputs, right)
+    scores = [chrf(*pair) for pair in zip(outputs, references, strict=True)]
+    confidence = [each.probability for each in judge(sources, outputs)]
+    raw = [float(each.log_probabilities.mean()) if each else 0.0 for each in judge.scorer.scores(sources, outputs)]
+    print(f"Spearman with sentence chrF: {spearman(confidence, scores):.3f}; raw: {spearman(raw, scores):.3f}")
     planted = [with_error(text, references, 10_000 + number) for number, text in enumerate(references)]
     labels = [True] * len(references) + [False] * len(planted)
     _report("references, half with an error", judge, sources * 2, [*references, *planted], labels)
+    for kind in CLASSES:
+        rows = [
+            (source, text, wrong)
+            for number, (source, text) in enumerate(zip(sources, references, strict=True))
+            if (wrong := planted_error(kind, source, text, references, number)) is not None
+        ]
+        if len(rows) >= MIN_ROWS:
+            whole, right_ones, wrong_ones = zip(*rows, strict=True)
+            labels = [True] * len(rows) + [False] * len(rows)
+            _report(f"references, half with: {kind}", judge, [*whole, *whole], [*right_ones, *wrong_ones], labels)
     _words("words of own translations", judge, sources, outputs, references)
 
 

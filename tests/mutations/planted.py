@@ -244,7 +244,7 @@ FAULTS = [
     Mutation("F10", f"{_NN}/multi_head_attention.py", "                Linear(width, output, bias=bias) for width, output", "                nn.utils.parametrizations.orthogonal(Linear(width, output, bias=bias)) for width, output"),
     Mutation("F11", f"{_NN}/checks.py", "    if head_dim is not None:\n        return head_dim\n", ""),
     Mutation("F12", "runtime/src/dikkat_runtime/run/metrics.py", "json.dumps(kept, sort_keys=True, ensure_ascii=False)", "json.dumps(kept, ensure_ascii=False)"),
-    Mutation("F12", "src/dikkat/run_directory/directory.py", "if row.get(SETTINGS_HASH, own) != own]", "if row.get(SETTINGS_HASH, own) == own]"),
+    Mutation("F12", "runtime/src/dikkat_runtime/run/metrics.py", "if row.get(SETTINGS_HASH) != own]", "if row.get(SETTINGS_HASH) == own]"),
     Mutation("F13", f"{_DATA}/splitting.py", '    return _hash("source", pair.source, seed), _hash("target", pair.target, seed)', '    return _hash("source", pair.source, seed), _hash("source", pair.source, seed)'),
     Mutation("F13", f"{_DATA}/splitting.py", "    taken = set(held_out[0]) | set(held_out[1])\n", "    taken = set(held_out[0])\n"),
     Mutation("F14", f"{_NN}/functional.py", "return 1.0 / math.sqrt(query.shape[-1]) if", "return 1.0 / query.shape[-1] if"),

@@ -71,8 +71,8 @@ CORRECTIONS = [
     Mutation("tests/runtime/test_corrections.py::test_a_correction_that_is_made_anew_is_the_newest", f"{_TASKS}/corrections.py", "before = texts.pop(_key(source), None)", "before = texts.get(_key(source), None)"),
     Mutation("tests/runtime/test_corrections.py::test_what_another_process_writes_is_seen_though_the_file_is_as_long", f"{_TASKS}/corrections.py", "status.st_mtime_ns, status.st_size, status.st_ino", "0, status.st_size, 0"),
     Mutation("tests/runtime/test_corrections.py::test_what_another_process_writes_is_seen_though_the_file_is_as_long", f"{_TASKS}/corrections.py", "self._is_fixed = True", "self._is_fixed = False"),
-    Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/corrections.py", "2 * count / (len(words) + len(self._words[number])))\n", "count / max(len(words), len(self._words[number])))\n"),
-    Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/corrections.py", "sorted(shared.items(), reverse=True)", "sorted(shared.items())"),
+    Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/corrections.py", "2 * shared[numbers] / (len(words) + self._lengths[numbers])", "shared[numbers] / np.maximum(len(words), self._lengths[numbers])"),
+    Mutation("tests/runtime/test_neighbours.py::test_near_is_the_dice_coefficient_of_the_words", f"{_TASKS}/corrections.py", "np.lexsort((-numbers, -similarity))", "np.lexsort((numbers, -similarity))"),
 ]  # fmt: skip
 
 CONFIDENCE = [
@@ -225,7 +225,7 @@ EXPORTS = [
 
 INTERPOLATION = [
     Mutation("tests/unit/tasks/test_interpolation.py::test_each_weight_is_the_weighted_mean_in_float64", "src/dikkat/tasks/translation/adapt.py", "before[name].double(), after[name].double(), share", "after[name].double(), before[name].double(), share"),
-    Mutation("tests/unit/tasks/test_interpolation.py::test_what_is_written_is_a_finished_run_that_keeps_its_held_out_text", "src/dikkat/tasks/translation/adapt.py", 'for part in ("validation", "test")', 'for part in ("test",)'),
+    Mutation("tests/unit/tasks/test_interpolation.py::test_what_is_written_is_a_finished_run_that_keeps_its_held_out_text", "src/dikkat/tasks/translation/adapt.py", 'for part in ("validation", "general", "test") for side', 'for part in ("test",) for side'),
     Mutation("tests/unit/tasks/test_interpolation.py::test_what_cannot_be_interpolated_is_refused_and_nothing_is_written", "src/dikkat/tasks/translation/adapt.py", "if not torch.isfinite(tensor).all():", "if torch.isinf(tensor).all():"),
 ]  # fmt: skip
 

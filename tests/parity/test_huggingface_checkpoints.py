@@ -22,6 +22,7 @@ from dikkat.models.classifier import SentenceEncoder
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import to_theirs
 from dikkat.models.language_model import LanguageModel
+from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
@@ -122,8 +123,9 @@ def test_bert_with_a_head_is_its_trunk(kind: str, head: str, tmp_path: Path) -> 
     assert_close(our_encoder(result)(tokens, REAL)[REAL], expected[REAL])
 
 
+@pytest.mark.parametrize("engine", ["native", "torch"])
 @torch.no_grad()
-def test_the_embedder_pads_and_pools_as_a_loop_over_theirs(tmp_path: Path) -> None:
+def test_the_embedder_pads_and_pools_as_a_loop_over_theirs(engine: EngineName, tmp_path: Path) -> None:
     theirs = bert(tmp_path / "theirs")
     result = read_imported(tmp_path / "theirs")
     write_run(result, tmp_path / "run", tmp_path, "")
@@ -132,7 +134,7 @@ def test_the_embedder_pads_and_pools_as_a_loop_over_theirs(tmp_path: Path) -> No
     tokenizer.encode_special_tokens = True
     tokenizer.no_truncation()
     tokenizer.no_padding()
-    for vector, line in zip(Embedder.load(tmp_path / "run").sentences(lines), lines, strict=True):
+    for vector, line in zip(Embedder.load(tmp_path / "run", engine=engine).sentences(lines), lines, strict=True):
         states = theirs(input_ids=torch.tensor([tokenizer.encode(line).ids])).last_hidden_state[0]
         assert_close(torch.from_numpy(vector.values), states.mean(dim=0))
 

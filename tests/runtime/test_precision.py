@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from tests.runtime.runs import classifier_run, language_model_run, translator_run
 
@@ -16,7 +17,7 @@ import dikkat_runtime as runtime
 from dikkat import Translator
 from dikkat.tasks.common.speed_trial import trial_line
 from dikkat_runtime.engine.precision import NOT_MEASURED, PrecisionRecord, choose_precision, read_record
-from dikkat_runtime.errors import DataError, MissingInputError, OutOfMemoryError
+from dikkat_runtime.errors import DataError, MissingInputError, OutOfMemoryError, UsageError
 from dikkat_runtime.localization import add_catalogs, localized
 from dikkat_runtime.run import weights
 from dikkat_runtime.run.weights import read_checksum, read_note
@@ -174,3 +175,20 @@ def test_eight_bits_hold_no_copy_of_the_matrices_of_blocks(tmp_path: Path) -> No
         for name in ("float32", "int8")
     }
     assert held["int8"] < held["float32"]
+
+
+def test_four_bits_are_smaller_than_eight_and_not_for_translators(run: Path, tmp_path: Path) -> None:
+    own = language_model_run(tmp_path)
+    ids, bits = np.array([[1, 5, 6, 7]]), ("float32", "int8", "int4")
+    nats, held = {}, {}
+    for name in bits:
+        engine: Any = runtime.Generator.load(own, name, engine="native").engine
+        nats[name], held[name] = engine.nats(ids, [0]), sum(array.nbytes for array in engine.weights._kept)
+        assert engine.info.precision == name
+    assert held["int4"] < held["int8"] < held["float32"]
+    assert abs(nats["int8"] - nats["float32"]) < 0.02
+    assert abs(nats["int4"] - nats["float32"]) < 0.3
+    with pytest.raises(UsageError, match=r"^int4 is for language models, classifiers and encoders; for a translator"):
+        Translator.load(run, "int4")
+    with pytest.raises(UsageError, match=r"^int4 is for the native engine; leave out --precision or --engine torch$"):
+        runtime.Generator.load(own, "int4", engine="torch")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
 from dikkat_runtime.engine.decoding import length_penalties
-from dikkat_runtime.engine.products import attend, linear
+from dikkat_runtime.engine.products import GATED, activated, attend, linear
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import ALIGNMENT, Array, address, full
 
@@ -49,6 +52,80 @@ def test_a_row_has_the_same_bits_in_any_company_and_by_any_number_of_threads(in_
     for start, end in ((0, 1), (5, 30), (100, 600)):
         assert np.array_equal(linear(layer, x[start:end], 2), together[start:end])
     assert weights.has("a.weight")
+
+
+GROUP = 32
+"""Inputs that share a scale."""
+
+
+def bfloat16(x: Array) -> Array:
+    bits = x.astype(np.float32).view(np.uint32)
+    return (bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000).view(np.float32).astype(np.float64)
+
+
+def in_groups(x: Array, bits: int, *, from_zero: bool) -> Array:
+    """What rows stand for whose groups are rounded; with `from_zero` to steps around 0, else from the least of each."""
+    padded = np.zeros((len(x), -(-x.shape[1] // GROUP) * GROUP))
+    padded[:, : x.shape[1]] = x
+    for start in range(0, x.shape[1], GROUP):
+        group = padded[:, start : min(start + GROUP, x.shape[1])]
+        if from_zero:
+            scale = np.abs(group).max(axis=1, keepdims=True) / 127
+            group[...] = np.rint(group / scale) * scale
+        else:
+            lowest, largest = group.min(axis=1, keepdims=True), group.max(axis=1, keepdims=True)
+            scale, least = bfloat16((largest - lowest) / (2**bits - 1)), bfloat16(lowest)
+            group[...] = np.clip(np.rint((group - least) / np.maximum(scale, 1e-30)), 0, 2**bits - 1) * scale + least
+    return padded[:, : x.shape[1]]
+
+
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_layer_in_groups_is_its_formula(rows: int, inputs: int, outputs: int, bits: int) -> None:
+    x, weight, bias = drawn(rows, inputs), drawn(outputs, inputs, seed=1), drawn(outputs, seed=2)
+    weights = Weights({"a.weight": weight, "a.bias": bias}, "here", True, 1, bits)
+    result = linear(weights.layer("a", outputs, inputs), x, threads=2)
+    expected = in_groups(x, 8, from_zero=True) @ in_groups(weight, bits, from_zero=False).T + bias
+    # a number between two steps goes to either
+    np.testing.assert_allclose(result, expected, rtol=0, atol=0.06)
+    assert np.abs(result - expected).mean() < 1e-3
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_a_row_in_groups_has_the_same_bits_in_any_company(bits: int) -> None:
+    x, weight = drawn(200, 40), drawn(130, 40, seed=1)
+    layer = (weights := Weights({"a.weight": weight}, "here", True, 1, bits)).layer("a", 130, 40)
+    together = linear(layer, x, threads=1)
+    assert np.array_equal(linear(layer, x, 3), together)
+    for start, end in ((0, 1), (199, 200), (5, 7), (94, 199)):
+        assert np.array_equal(linear(layer, x[start:end], 2), together[start:end])
+    assert weights.has("a.weight")
+
+
+def test_a_large_activation_costs_its_own_group_alone() -> None:
+    x, weight = drawn(8, 64), drawn(40, 64, seed=1)
+    weight[:, :GROUP], x[:, 0] = 0, 1e4
+    exact = x.astype(np.float64) @ weight.T
+    weights = Weights({"a.weight": weight}, "here", True, 1, 8)
+    assert np.abs(linear(weights.layer("a", 40, 64), x, threads=1) - exact).max() < 0.2
+    assert np.abs(linear(weights.linear("a", 40, 64), x, threads=1)).max() == 0, "by one scale a row, all else is lost"
+
+
+FORMULAS: dict[str, Callable[[Array], Array]] = {
+    "relu": lambda x: np.maximum(x, 0),
+    "gelu": lambda x: 0.5 * x * (1 + np.vectorize(math.erf)(x / math.sqrt(2))),
+    "gelu_tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+}
+
+
+@pytest.mark.parametrize("name", [*FORMULAS, *GATED])
+def test_a_non_linearity_is_its_formula(name: str) -> None:
+    x = (4 * drawn(3, 40, 34)).astype(np.float32)
+    wide = x.astype(np.float64)
+    expected = FORMULAS[GATED[name]](wide[..., :17]) * wide[..., 17:] if name in GATED else FORMULAS[name](wide)
+    np.testing.assert_allclose(activated(name, x, threads=2), expected, rtol=1e-6, atol=3e-6)
+    assert np.isnan(activated("gelu", np.full((1, 3), np.nan), threads=1)).all()
 
 
 @pytest.mark.parametrize(("queries", "keys"), [(1, 9), (9, 9), (40, 130)])

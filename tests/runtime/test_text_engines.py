@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,20 +12,25 @@ import torch
 from tests.unit.models.small import shake
 from torch import nn
 
-from dikkat.config import ClassifierConfig, ModelConfig
-from dikkat.models.factory import build_classifier, build_language_model
+from dikkat.config import ClassifierConfig, EncoderConfig, ModelConfig
+from dikkat.models.factory import Factory, build_classifier, build_language_model
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.embedding import encoder_engine
 from dikkat.torch_engine.texts import (
     TorchClassifier,
     TorchLanguageModel,
     classifier_in_memory,
     language_model_in_memory,
 )
+from dikkat_runtime.engine.choose import COMPUTED
 from dikkat_runtime.engine.contract import ClassifyingEngine, TextEngine, WritingEngine
+from dikkat_runtime.engine.native_texts import NativeEncoder
 from dikkat_runtime.engine.options import GenerationOptions, Precision
+from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.errors import DataError
 
 VOCABULARY = 40
-PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
+PRECISIONS: tuple[Precision, ...] = ("float32", "int8", "int4")
 ROWS = [[1, 5, 6, 7], [1], [1, 9, 10, 11, 12, 13, 14, 15, 16, 17], [1, 20, 4, 4, 4, 20]]
 STACKS: dict[str, dict[str, Any]] = {
     "rotary positions": {"positions": "rotary"},
@@ -81,8 +87,9 @@ def language_models(objective: Any = "causal", **settings: Any) -> dict[str, Wri
 
 
 def near(result: Any, expected: Any, precision: str) -> None:
-    """Eight bits round every factor to 127 steps, which adds up over the layers."""
-    np.testing.assert_allclose(result, expected, rtol=0, atol=2e-5 if precision == "float32" else 0.35)
+    """Eight bits round every factor to 127 steps, four to 15 between the ends of a group; that adds up over layers."""
+    most = {"float32": 2e-5, "int8": 0.35, "int4": 2.0}[precision]
+    np.testing.assert_allclose(result, expected, rtol=0, atol=most)
 
 
 def written(engine: WritingEngine, options: GenerationOptions, context: int = 12, steps: int = 20) -> list[list[int]]:
@@ -94,13 +101,39 @@ def written(engine: WritingEngine, options: GenerationOptions, context: int = 12
 
 
 @pytest.mark.parametrize("name", STACKS)
-@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_classes_and_vectors_are_those_of_the_model(name: str, precision: Precision) -> None:
     engines = classifiers(**STACKS[name])
     result, expected = engines[precision], engines["torch"]
     assert (result.info.name, result.info.precision, expected.info.name) == ("native", precision, "torch")
     near(result.logits(ROWS), expected.logits(ROWS), precision)
     near(result.pool(result.hidden(ROWS)), expected.pool(expected.hidden(ROWS)), precision)
+
+
+@pytest.mark.parametrize("around", [
+    {"pooling": "mean", "normalize": True}, {"pooling": "first"}, {"pooling": "pooler", "pooler": True},
+    {"pooling": "mean", "pooler": True},
+], ids=str)  # fmt: skip
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_vectors_of_an_imported_encoder_are_those_of_the_model(
+    around: dict[str, Any], precision: Precision, tmp_path: Path
+) -> None:
+    config = shape(norm_placement="post", embedding_norm=True, positions="learned", activation="gelu")
+    model = shaken(Factory(config).sentence_encoder(EncoderConfig.model_validate(around)))
+    with torch.no_grad():
+        model.segment_embedding.normal_()
+    run = RunDirectory(tmp_path)
+    run.write_config({"model": config.model_dump(), "task": "encoder", "encoder": around})
+    expected = encoder_engine(model, run, "")
+    arrays = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+    settings = model_settings({"model": config.model_dump()}, "here", COMPUTED["encoder"])
+    others = {"segments": 2, "pooling": around["pooling"], "has_pooler": "pooler" in around}
+    native = NativeEncoder(
+        settings, arrays, "here", **others, normalize="normalize" in around, precision=precision, threads=2
+    )
+    memory = native.hidden(ROWS)
+    near(memory.states[0, :4], expected.hidden(ROWS).states[0, :4], precision)
+    near(native.pool(memory), expected.pool(expected.hidden(ROWS)), precision)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +166,7 @@ def test_texts_are_written_as_by_the_model(name: str, way: str) -> None:
 
 
 @pytest.mark.parametrize("name", OWN)
-@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("precision", PRECISIONS)
 def test_likelihoods_and_states_are_those_of_the_model(name: str, precision: Precision) -> None:
     engines = language_models(**OWN[name])
     result, expected = engines[precision], engines["torch"]

@@ -33,11 +33,8 @@ def test_the_numbers_are_those_of_the_model(dikkat: Command, trained: Path, plac
 
 @pytest.mark.seed("D18")
 @pytest.mark.parametrize(("language", "step"), [("en", "Step"), ("tr", "Adım")])
-@pytest.mark.parametrize("form", ["table", "markdown"])
-def test_the_six_steps_on_the_users_own_model(
-    dikkat: Command, trained: Path, language: str, step: str, form: str
-) -> None:
-    arguments = ["--kind", "cross", "--query", "2", "--language", language, "--format", form]
+def test_the_six_steps_on_the_users_own_model(dikkat: Command, trained: Path, language: str, step: str) -> None:
+    arguments = ["--kind", "cross", "--query", "2", "--language", language]
     code, output, complaint = dikkat("explain", SENTENCE, "--run", trained, *arguments)
     assert (code, complaint) == (0, "")
     indices = [output.index(f"{step} {number}. ") for number in range(1, 7)]
@@ -48,7 +45,7 @@ def test_the_six_steps_on_the_users_own_model(
 
 @pytest.mark.seed("D7")
 def test_all_terms_on_request(dikkat: Command, trained: Path) -> None:
-    arguments = ("explain", SENTENCE, "--run", str(trained), "--format", "markdown")
+    arguments = ("explain", SENTENCE, "--run", str(trained))
     short, full = dikkat(*arguments)[1], dikkat(*arguments, "--full")[1]
     assert "(+29)" in short
     assert "…" not in full
@@ -85,7 +82,6 @@ def test_what_would_steer_a_terminal_is_shown_and_not_obeyed(dikkat: Command, tr
     hostile = "the \x1b[31mred\x1b]0;t\x07 \u202edog\0"
     for arguments in (
         ("explain", hostile, "--run", trained),
-        ("explain", hostile, "--run", trained, "--format", "markdown"),
         ("attend", trained, SENTENCE, "--target", hostile, "--out", tmp_path / "a.json"),
     ):
         code, output, complaint = dikkat(*arguments)

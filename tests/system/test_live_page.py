@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -362,8 +363,11 @@ def test_empty_and_endless_texts_get_a_plain_sentence(page: Watched) -> None:
     type_text(page, "   ", "empty")
     assert page.text("#notice").startswith("Type a sentence")
     assert not page.page.locator("#stage").is_visible()
-    type_text(page, "word " * 10_000, "tooLong")
-    assert "but the model reads at most 4000 at once: shorten it" in page.text("#notice")
+    type_text(page, f"{TEXT}. " * 1_500)
+    # the caret is at its end
+    cut = re.search(r"Of 1,500 sentences ([\d,]+) to 1,500 are read, those around the caret\.", page.text("#notice"))
+    assert cut, page.text("#notice")
+    assert page.page.locator("#pieces li").count() == 1_501 - int(cut[1].replace(",", "")) > 10
     type_text(page, "x" * 150_000, "tooLong")
     assert "far longer than the 4000 tokens" in page.text("#notice")
     type_text(page, TEXT)

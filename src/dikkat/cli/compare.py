@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 QUICK: dict[str, Any] = {
     "lengths": (128, 256, 512, 1024),
-    "widths": (32, 64, 128, 256),
+    "width": 32,
     "copy_lengths": (3, 4, 8, 32),
 }
 

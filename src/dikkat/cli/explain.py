@@ -54,28 +54,26 @@ def explain(
         str | None,
         Option(help="With --run of a language model: a text of as many tokens; shows where their difference is kept."),
     ] = None,
-    format: Annotated[Literal["table", "markdown"], Option(help="table or markdown.")] = "table",
     as_json: JsonOption = False,
 ) -> None:
     """Show how attention computes: scores, weights and context of typed words, or any cell of a trained model.
 
     The vectors of "Hello shiny sun!" and "Your journey starts with one step" are built in.
     """
-    form = "json" if as_json else format
     cell_options = {"stack": stack, "layer": layer, "head": head, "kind": kind, "target": target}
     cell_options |= {"words": words or None, "sentence": number, "against": against}
     word_options = {"vector": vector or None, "vectors": vectors, "beta": beta, "scaled": scaled or None}
     if run is None:
         _refuse(cell_options, msg("needs --run DIR: it chooses a cell of a trained model"))
         temperature = _inverse_temperature(beta, scaled)
-        _print(*_explain_words(sentence, query, vector or [], vectors, temperature, full), form)
+        _print(*_explain_words(sentence, query, vector or [], vectors, temperature, full), as_json)
     else:
         _refuse(word_options, msg("is for typed words, not for --run: a trained model has its own"))
         if (explained := _explain_text(run, sentence, against, {**cell_options, "query": query})) is not None:
-            _print(*explained, form)
+            _print(*explained, as_json)
             return
         cell = (stack, 1 if layer is None else layer, 1 if head is None else head, kind)
-        _print(*_explain_model(run, sentence, query or "1", cell, target, number, full, words), form)
+        _print(*_explain_model(run, sentence, query or "1", cell, target, number, full, words), as_json)
 
 
 def _explain_words(
@@ -162,13 +160,11 @@ def _refuse(options: Mapping[str, object], reason: str) -> None:
             raise UsageError("--{name} {reason}", name, reason)
 
 
-def _print(explanation: Explanation, traced: Trace | ModelTrace | dict[str, Any], format: str) -> None:
-    from dikkat.explain.explanation import as_json, as_markdown, as_table
+def _print(explanation: Explanation, traced: Trace | ModelTrace | dict[str, Any], is_json: bool) -> None:
+    from dikkat.explain.explanation import as_json, as_table
 
     explanation = explanation.mapped(localized)
-    if format == "json":
+    if is_json:
         sys.stdout.write(as_json(explanation, traced))
-    elif format == "markdown":
-        print_report([as_markdown(explanation).removesuffix("\n")])
     else:
         print_report([as_table(explanation, shutil.get_terminal_size((100, 24)).columns).removesuffix("\n")])

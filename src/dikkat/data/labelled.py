@@ -279,7 +279,8 @@ _SHOWN = 5
 _TEXT = np.dtype([("text", "<u8"), ("index", "<i8"), ("labels", "<u8")])
 _MIN_TEXTS = 10
 """Fewest texts for which nearly unique labels are unusual."""
-_ID_SHARE = 0.9
+_ID_SHARE, MAX_LABELS = 0.9, 10_000
+"""Labels a text from which they are those of a column of ids, and labels that a classifier may have."""
 _NUMBER = re.compile(r"[-+]?[0-9]*[.,]?[0-9]+(?:[eE][-+]?[0-9]+)?")
 _MAX_NUMBERS, _NUMBERS_SHARE = 50, 0.02
 """Different numbers that may be classes, such as years or stars, and their share of the texts."""
@@ -291,7 +292,7 @@ def require_classes(texts: Sequence[LabelledText], name: str) -> None:
     counts = _counts(texts)
     if all(text.labels == (text.text,) for text in texts):
         raise DataError("{name}: each label is its text; choose two columns with --label-column, --text-column", name)
-    if len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts):
+    if len(counts) > MAX_LABELS or (len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts)):
         raise DataError(
             "{name}: {count:,} different labels on {texts:,} texts, as {examples}: that looks like a column of "
             "ids or texts; name the right one with --label-column"

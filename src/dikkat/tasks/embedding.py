@@ -1,9 +1,8 @@
-"""An imported sentence encoder as a source of vectors; the torch engine alone computes it."""
+"""The module of an imported sentence encoder, its torch engine, and files of vectors."""
 
 import io
 import json
 from collections.abc import Callable, Sequence
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,47 +10,34 @@ from pydantic import ValidationError
 from torch import Tensor
 from torch.nn import functional as F
 
-from dikkat.config import EncoderConfig, first_complaint
+from dikkat.config import EncoderConfig, RunConfig, first_complaint
 from dikkat.explain.pictures import check_format
 from dikkat.models.classifier import SentenceEncoder
 from dikkat.models.factory import Factory
 from dikkat.nn.pooling import MeanPooling
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.common.device import find_device
-from dikkat.tasks.common.settings import run_config
-from dikkat.tasks.common.weights import build_checked, load_weights
-from dikkat.torch_engine.texts import Hidden, TorchEncoder
-from dikkat_runtime.engine.choose import EngineRequest, choose_engine
+from dikkat.torch_engine.texts import Hidden, TorchTexts
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import write_atomically
-from dikkat_runtime.tasks.embedder import TextReading, Vector, longest_text, tsv_line
-from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
+from dikkat_runtime.tasks.embedder import Vector, tsv_line
 
 
-def open_encoder(request: EngineRequest) -> tuple[TorchEncoder, TextReading]:
-    """Return the engine of an imported encoder, pooled as its makers did, and its way of reading.
+def new_encoder(run: RunDirectory, config: RunConfig) -> SentenceEncoder:
+    """Build the model of an imported encoder with random weights. Raises `UsageError` for settings that fit none."""
+    return Factory(config.model).sentence_encoder(_settings_of(run))
 
-    Raises `UsageError` for the native engine, and `MissingInputError` or `DataError` naming the file.
-    """
-    where, run = find_device(request.device), RunDirectory(request.run)
-    config = run_config(dict(request.config), str(run.config))
+
+def encoder_engine(model: SentenceEncoder, run: RunDirectory, why_not_native: str) -> TorchTexts:
+    """Return the torch engine of an imported encoder, pooled as its makers did."""
+    pooling = _sentence_pooling(model, _settings_of(run))
+    return TorchTexts(model, model, pooling, why_not_native=why_not_native, where=str(run.weights))
+
+
+def _settings_of(run: RunDirectory) -> EncoderConfig:
     try:
-        encoder_config = EncoderConfig.model_validate(request.config.get("encoder", {}))
+        return EncoderConfig.model_validate(run.read_config().get("encoder", {}))
     except ValidationError as error:
-        raise UsageError("{config}: encoder.{complaint}", run.config, first_complaint(error)) from None
-    choice = choose_engine(request)
-    model = build_checked(run, config.model, partial(Factory(config.model).sentence_encoder, encoder_config)).eval()
-    load_weights(model, run)
-    tokenizer = ForeignTokenizer.load(run.tokenizer, config.model.vocab_size)
-    longest = longest_text(run.path, config.model_dump(), encoder_config.max_length, special=tokenizer.frame_size)
-    pooling = _sentence_pooling(model, encoder_config)
-    reading = TextReading(
-        encode=tokenizer.encode_batch,
-        frame=lambda ids: tokenizer.framed(ids[:longest]),
-        longest=longest,
-        labels=tokenizer.labels,
-    )
-    return TorchEncoder(model.to(where), pooling, why_not_native=choice.shown_reason), reading
+        raise UsageError("encoder.{complaint}", first_complaint(error)) from None
 
 
 def _sentence_pooling(model: SentenceEncoder, encoder_config: EncoderConfig) -> Hidden:

@@ -9,7 +9,7 @@ from torch import nn
 from dikkat.config import RunConfig
 from dikkat.explain.attention_map import SentenceMaps
 from dikkat.kernels.processor import keep_freed_memory
-from dikkat.models.classifier import EncoderClassifier
+from dikkat.models.classifier import EncoderClassifier, SentenceEncoder
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_classifier, build_language_model, build_model
 from dikkat.models.language_model import LanguageModel
@@ -17,7 +17,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.weights import build_checked, load_weights
-from dikkat.tasks.embedding import open_encoder
+from dikkat.tasks.embedding import encoder_engine, new_encoder
 from dikkat.tasks.inspection.reader_attention import AttendingReader
 from dikkat.tasks.translation.attention import Attending
 from dikkat.torch_engine.engine import TorchContexts, TorchEngine
@@ -32,7 +32,7 @@ from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.opening import OpenedModel
 from dikkat_runtime.tasks.translator import Translator
 
-__all__ = ["attention_maps", "config_of", "contexts", "open_encoder", "open_engine", "open_module"]
+__all__ = ["attention_maps", "config_of", "contexts", "open_engine", "open_module"]
 
 TorchModelEngine = TorchEngine | TorchTexts
 
@@ -52,7 +52,9 @@ def open_engine(request: EngineRequest, choice: EngineChoice) -> TorchModelEngin
         return TorchClassifier(model, why_not_native=why, where=where)
     if isinstance(model, LanguageModel):
         return TorchLanguageModel(model, why_not_native=why, where=where)
-    assert isinstance(model, EncoderDecoder)  # there are three kinds of models that compute by an engine
+    if isinstance(model, SentenceEncoder):
+        return encoder_engine(model, RunDirectory(request.run), why)
+    assert isinstance(model, EncoderDecoder)  # there are four kinds of models that compute by an engine
     return translation_engine(model, choice, find_device(request.device), where)
 
 
@@ -124,5 +126,10 @@ def new_language_model(run: RunDirectory, config: RunConfig) -> LanguageModel:
     return build_language_model(config.model, config.language_model.objective, 0)
 
 
-NEW_MODELS = {"translator": new_translator, "classifier": new_classifier, "lm": new_language_model}
+NEW_MODELS = {
+    "translator": new_translator,
+    "classifier": new_classifier,
+    "lm": new_language_model,
+    "encoder": new_encoder,
+}
 """What builds a model, by the name of its kind in config.json."""

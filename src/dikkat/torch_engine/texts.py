@@ -9,7 +9,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from dikkat.config import ClassifierConfig, ModelConfig
-from dikkat.models.classifier import EncoderClassifier, SentenceEncoder
+from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
@@ -186,13 +186,6 @@ class TorchLanguageModel(TorchTexts):
         """Begin to write on from prompts (R, P); see `WritingEngine`."""
         tokens = torch.from_numpy(prompts).to(self._device)
         return Generation(self._model, tokens, context, options, forbidden=forbidden, numbers=numbers, where=self.where)
-
-
-class TorchEncoder(TorchTexts):
-    """The engine of an imported sentence encoder, pooled as its makers did."""
-
-    def __init__(self, model: SentenceEncoder, pooling: Hidden, *, why_not_native: str = "") -> None:
-        super().__init__(model, model, pooling, why_not_native=why_not_native)
 
 
 # Generate text: rows of tokens grow side by side, one token a step, in constant memory.

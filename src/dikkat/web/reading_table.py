@@ -80,7 +80,7 @@ def reading_table(
         "maxUnknown": normalizing.MAX_UNKNOWN,
         "smallWord": recasing.SMALL_WORD,
         "quotes": {"pairs": normalizing.QUOTE_PAIRS, "target": normalizing.quotation_marks(languages[1])},
-        "marks": {"pairs": normalizing.PAIRS, "unmet": sorted(unmet)},
+        "marks": {"pairs": normalizing.PAIRS, "unmet": sorted(unmet), "maxOpened": normalizing.MAX_OPENED},
         "endMarks": surrogates.END_MARKS,
         "lookBack": sentences.LOOK_BACK,
         "lookAhead": sentences.LOOK_AHEAD,

@@ -93,8 +93,8 @@ def test_words_and_vectors_are_typed_on_the_command_line(capsys: pytest.CaptureF
 @pytest.mark.parametrize("language", ["en", "tr"])
 def test_three_steps_with_the_numbers_of_the_user(language: str, capsys: pytest.CaptureFixture[str]) -> None:
     """The summary of the process: scores, weights, context; exactly these three steps are printed."""
-    assert run(["explain", *TYPED, "--format", "markdown", "--language", language]) == 0
-    parts = re.split(r"^## (.*)\n", capsys.readouterr().out, flags=re.MULTILINE)
+    assert run(["explain", *TYPED, "--language", language]) == 0
+    parts = re.split(r"^(.*)\n-+\n", capsys.readouterr().out, flags=re.MULTILINE)
     headings, steps = parts[1::2], parts[2::2]
     titles = {"en": ("Scores", "Weights", "Context"), "tr": ("Puanlar", "Ağırlıklar", "Bağlam")}[language]
     word = {"en": "Step", "tr": "Adım"}[language]

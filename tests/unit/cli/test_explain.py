@@ -38,7 +38,6 @@ def numbers(capsys: pytest.CaptureFixture[str], *arguments: str) -> dict[str, li
 def test_the_built_in_example(capsys: pytest.CaptureFixture[str]) -> None:
     expected = "In short: scores 0.7842 1.3569 1.2487 · weights 0.2291 0.4063 0.3646 · context 0.3990 0.3854 0.8610"
     assert expected in explained(capsys, HELLO).replace("\n", " ").replace("  ", " ")
-    assert explained(capsys, HELLO, "--format", "markdown").endswith(f"{expected}\n")
 
 
 def test_the_query_is_a_word_or_a_number(capsys: pytest.CaptureFixture[str]) -> None:
@@ -88,9 +87,6 @@ def test_turkish(capsys: pytest.CaptureFixture[str]) -> None:
             "--beta and --scaled both set the inverse temperature; leave one of them out"),
         (2, [HELLO, "--beta", "nan"], "--beta must be a finite number, not nan"),
         (2, [HELLO, "--language", "de"], 'there are no messages in "de"; choose from en, tr'),
-        (2, [HELLO, "--format", "pdf"],
-            "Invalid value for '--format': 'pdf' is not one of 'table', 'markdown'. "
-            "Try `dikkat explain --help`."),
         (2, [HELLO, "--stack", "middle"],
             "Invalid value for '--stack': 'middle' is not one of 'encoder', 'decoder'. Try `dikkat explain --help`."),
         (2, [HELLO, "--kind", "x"],

@@ -35,6 +35,8 @@ def test_an_id_column_is_no_class() -> None:
         require_classes(rows(*((str(n), f"text {n}") for n in range(20))), "data.tsv")
     assert str(caught.value) == wanted
     require_classes(rows(*((str(n), f"text {n}") for n in range(4))), "data.tsv")
+    with pytest.raises(DataError, match=r"^data.tsv: 10,001 different labels on 20,002 texts, as “id 0”, “id 1”: that"):
+        require_classes(rows(*((f"id {n % 10_001}", f"text {n}") for n in range(20_002))), "data.tsv")
 
 
 def test_a_column_of_quantities_is_not_one_of_classes() -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dikkat.explain.explanation import Explanation, as_json, as_markdown, as_table
+from dikkat.explain.explanation import Explanation, as_html, as_json, as_table
 from dikkat.explain.steps import render_six_steps
 from dikkat.explain.trace import Cell, ModelTrace, trace_cell
 from dikkat_runtime.localization import spoken_in
@@ -45,7 +45,7 @@ def test_six_steps_in_order(stack: str, kind: str, language: str) -> None:
     explanation = told(cell_of_a_model(stack, kind), language)
     step = {"en": "Step", "tr": "Adım"}[language]
     assert [item.heading.split(".")[0] for item in explanation.steps] == [f"{step} {n}" for n in range(1, 7)]
-    assert "{" not in as_table(explanation) + as_markdown(explanation)
+    assert "{" not in as_table(explanation) + "".join(as_html(explanation))
     assert ("le chat" in " ".join(explanation.introduction)) == (stack == "decoder")
 
 

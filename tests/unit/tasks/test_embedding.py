@@ -211,12 +211,14 @@ def test_a_task_without_vectors_and_bad_settings_are_refused(tmp_path: Path) -> 
     with pytest.raises(UsageError, match='run: holds a "painter", for which this version has no vectors'):
         Embedder.load(run.path)
     path, _ = encoder(pooling="last")(tmp_path / "second")
-    with pytest.raises(
-        UsageError, match=r"config\.json: encoder\.pooling: input should be 'mean', 'first' or 'pooler'"
-    ):
+    with pytest.raises(DataError, match=r"config\.json: encoder\.pooling: input should be 'mean', 'first' or 'pooler'"):
+        Embedder.load(path, engine="torch")
+    with pytest.raises(UsageError, match=r"this runtime does not compute encoder.pooling = last; upgrade it"):
         Embedder.load(path)
     path, _ = encoder(pooler=False, pooling="pooler")(tmp_path / "third")
-    with pytest.raises(UsageError, match='pooling = "pooler" needs a pooler'):
+    with pytest.raises(DataError, match=r'pooling = "pooler" needs a pooler'):
+        Embedder.load(path, engine="torch")
+    with pytest.raises(UsageError, match=r"this runtime does not compute encoder.pooling = pooler; upgrade it"):
         Embedder.load(path)
     path, _ = encoder(pooler=False)(tmp_path / "fourth")
     with pytest.raises(DataError, match=r"does not fit \S+config\.json: no parameter is called pooler\.dense\.bias"):

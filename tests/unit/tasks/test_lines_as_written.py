@@ -17,7 +17,7 @@ from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.reading import Manner, Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes
-from dikkat_runtime.text.normalizing import symbol_spans
+from dikkat_runtime.text.normalizing import MAX_OPENED, inner_pairs, symbol_spans
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -236,3 +236,10 @@ def test_a_mark_is_met_where_the_vocabulary_has_joined_it_with_something(quoted:
     text = 'He said " no " and " yes " to the boys. ' if quoted else "He said no and yes to the boys. It's his. "
     tokenizer = Tokenizer.train([text] * 20, TokenizerConfig(vocab_size=400))
     assert tokenizer.unmet_marks == frozenset("([{'") | (frozenset() if quoted else {'"'})
+
+
+def test_marks_without_end_take_time_by_their_number_alone() -> None:
+    unmet = frozenset('"(')
+    assert inner_pairs("(" * 200_000 + "dog)", frozenset(), unmet) == [(199_999, 200_003)]
+    deep = inner_pairs("(" * 20 + "dog" + ")" * 20, frozenset(), unmet)
+    assert len(deep) == MAX_OPENED

@@ -20,7 +20,8 @@ EngineOption = Annotated[
 PrecisionOption = Annotated[
     PrecisionName,
     Option(
-        help="int8 is faster; auto takes it where training measured that it loses next to nothing. float16 is for GPUs."
+        help="int8 is faster; auto takes it where training measured that it loses next to nothing. int4, not for "
+        "translators, is half the size again. float16 is for GPUs."
     ),
 ]
 DeviceOption = Annotated[Device, Option(help="Where to compute; cuda is the first GPU.")]

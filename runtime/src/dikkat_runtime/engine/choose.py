@@ -30,9 +30,6 @@ class EngineFactory(Protocol):
     def open_engine(self, request: EngineRequest, choice: EngineChoice) -> Any:
         """Return the engine with the weights of a run. Raises as the `load` of its kind."""
 
-    def open_encoder(self, request: EngineRequest) -> tuple[Any, Any]:
-        """Return the engine and the `TextReading` of an imported sentence encoder."""
-
     def open_module(self, request: EngineRequest, engine: Any) -> Any:
         """Return the module that a torch `engine` computes with, or a new one with the weights of the run."""
 
@@ -66,7 +63,7 @@ def torch_factory() -> EngineFactory:
     return factory
 
 
-COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK}
+COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK, "encoder": STACK}
 """The settings that the native engine computes, by the name of a kind of model in config.json."""
 
 
@@ -109,10 +106,13 @@ def choose_engine(request: EngineRequest) -> EngineChoice:
     engine, precision, device = request.engine, request.precision, request.device
     if precision == "float16":
         return _half_choice(request)
-    if precision == "int8" and device != "cpu":
-        raise UsageError("int8 is for processors; leave it out, or the device {device}", device)
-    if precision == "int8" and engine == "torch":
-        raise UsageError("int8 is for the native engine; leave out --precision or --engine torch")
+    in_few_bits = precision in ("int8", "int4")
+    if in_few_bits and device != "cpu":
+        raise UsageError("{precision} is for processors; leave it out, or the device {device}", precision, device)
+    if in_few_bits and engine == "torch":
+        raise UsageError("{precision} is for the native engine; leave out --precision or --engine torch", precision)
+    if precision == "int4" and request.config["task"] == "translator":
+        raise UsageError("int4 is for language models, classifiers and encoders; for a translator take int8")
     if engine == "torch":
         return EngineChoice(msg("the torch engine was asked for"), True, "float32", "")
     where = str(request.run / CONFIG)
@@ -125,8 +125,12 @@ def choose_engine(request: EngineRequest) -> EngineChoice:
         return EngineChoice("", False, *choose_precision(request.run, precision))
     if engine == "native":
         raise UsageError("the native engine cannot run here: {reason}", why)
-    if precision == "int8":
-        raise UsageError("int8 needs the native engine, which cannot run here: {reason}; leave int8 out", why)
+    if in_few_bits:
+        raise UsageError(
+            "{precision} needs the native engine, which cannot run here: {reason}; leave {precision} out",
+            precision,
+            why,
+        )
     return EngineChoice(why, False, "float32", "")
 
 

@@ -15,7 +15,7 @@ from dikkat_runtime.engine.options import (
     log_normalizers,
     penalize,
 )
-from dikkat_runtime.engine.products import TRANSFORMS, linear, softmax
+from dikkat_runtime.engine.products import activated, linear, softmax
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.stack import KeyValueCache, Linear, Norm, Stack, causal_mask
 from dikkat_runtime.engine.weights import Weights
@@ -103,7 +103,9 @@ class NativeStack:
         """Take over `arrays` by their names; `where` is their file, for messages. Raises as `NativeEngine`."""
         threads = available_threads() if threads is None else threads
         self.info = EngineInfo("native", precision, threads, library()[1])
-        self.weights = Weights(arrays, where, precision == "int8", threads)
+        # a language model has a few activations far larger than the rest, which groups keep from all others
+        bits = 4 if precision == "int4" else 8 if precision == "int8" and stack == "decoder" else 0
+        self.weights = Weights(arrays, where, precision == "int8", threads, bits)
         layers = settings.encoder_layers if stack == "encoder" else settings.decoder_layers
         self.stack = Stack(self.weights, settings, stack, layers, embedding)
 
@@ -140,7 +142,7 @@ class NativeClassifier(NativeStack):
         self.pooling = pooling
         width = settings.model_dim
         self._output = Linear(self.weights, "output", outputs, width)
-        self._activation = None if transform is None else TRANSFORMS[transform]
+        self._activation = transform
         self._dense = None if transform is None else Linear(self.weights, "transform.dense", width, width)
         self._norm = Norm(self.weights, "transform.norm", settings) if transform_norm else None
         self._query = self.weights.array("pooling.query", settings.model_dim) if pooling == "attention" else None
@@ -173,7 +175,8 @@ class NativeClassifier(NativeStack):
     def _transformed(self, pooled: Array) -> Array:
         if self._dense is None or self._activation is None:
             return pooled
-        x = self._activation(self._dense(pooled))
+        x = self._dense(pooled)
+        x = np.tanh(x) if self._activation == "tanh" else activated(self._activation, x, self.info.threads)
         return x if self._norm is None else self._norm(x)
 
     def logits(self, rows: Rows, shown: Array | None = None) -> Array:
@@ -189,6 +192,47 @@ class NativeClassifier(NativeStack):
             logits = (logits + ngram_scores(self._ngrams, tokens, mask)) / 2
         require_finite(logits, self.weights.where)
         return np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits
+
+
+class NativeEncoder(NativeStack):
+    """The native engine of an imported sentence encoder, pooled as its makers did."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        arrays: Mapping[str, Array],
+        where: str,
+        *,
+        segments: int,
+        pooling: Literal["mean", "first", "pooler"],
+        has_pooler: bool,
+        normalize: bool,
+        precision: Precision = "float32",
+        threads: int | None = None,
+    ) -> None:
+        """A text is of the first of `segments` kinds; its vector is divided by its length where they `normalize`.
+
+        Raises as `NativeStack`.
+        """
+        super().__init__(settings, arrays, where, "encoder", "embedding.weight", precision, threads)
+        self._pooling, self._normalizes, width = pooling, normalize, settings.model_dim
+        self._segment = self.weights.array("segment_embedding", segments, width)[0]
+        self._pooler = Linear(self.weights, "pooler.dense", width, width) if has_pooler else None
+        self.weights.check_all_used()
+
+    def hidden(self, rows: Rows) -> Memory:
+        """Return the state of every id."""
+        tokens, mask = padded(rows)
+        return Memory(self.stack(tokens, mask[:, None, None, :], segment=self._segment), tuple(map(len, rows)))
+
+    def pool(self, memory: Memory) -> Array:
+        """Return one vector (B, D) a text."""
+        vectors = mean(memory) if self._pooling == "mean" else np.asarray(memory.states[:, 0])
+        if self._pooling == "pooler" and self._pooler is not None:
+            vectors = np.tanh(self._pooler(vectors))
+        if self._normalizes:
+            vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+        return require_finite(vectors, self.weights.where)
 
 
 class NativeLanguageModel(NativeStack):
@@ -210,7 +254,10 @@ class NativeLanguageModel(NativeStack):
         self.objective = objective
         shape = settings.vocab_size, settings.model_dim
         bias = self.weights.array("output_bias", settings.vocab_size) if self.weights.has("output_bias") else None
-        self._output = self.weights.matrix(self.weights.array("output_weight", *shape), bias)
+        weight = self.weights.array("output_weight", *shape)
+        # four bits of the output matrix cost more perplexity than those of all blocks
+        grouped = self.weights.grouped(weight, bias, bits=8) if self.weights.group_bits else None
+        self._output = self.weights.matrix(weight, bias) if grouped is None else grouped
         self.weights.check_all_used()
 
     def hidden(self, rows: Rows) -> Memory:

@@ -14,10 +14,10 @@ from dikkat_runtime.native.library import library
 
 OptionsT = TypeVar("OptionsT", bound="DecodingOptions")
 
-NativePrecision = Literal["float32", "int8"]
+NativePrecision = Literal["float32", "int8", "int4"]
 """The numbers that a model computes with on a processor."""
-Precision = Literal["float32", "int8", "float16"]
-"""The numbers that a model computes with; int8 runs on processors, float16 on GPUs."""
+Precision = Literal["float32", "int8", "int4", "float16"]
+"""The numbers that a model computes with; int8 and int4 run on processors, float16 on GPUs."""
 Device = Literal["cpu", "cuda"]
 """The device that a model computes on: the processor, or the first GPU.
 

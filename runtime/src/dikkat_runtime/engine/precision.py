@@ -18,7 +18,7 @@ from dikkat_runtime.run.parts import WEIGHTS
 from dikkat_runtime.run.weights import STORED_PRECISION, read_checksum, read_note, require_weights
 from dikkat_runtime.strict_json import parse_json
 
-PrecisionName = Literal["auto", "float32", "int8", "float16"]
+PrecisionName = Literal["auto", "float32", "int8", "int4", "float16"]
 """The precision that a user asks for; "auto" is int8 where enough texts have shown next to no loss, else float32."""
 RECORD = "precision.json"
 MAX_RECORD_SIZE = 1 << 12

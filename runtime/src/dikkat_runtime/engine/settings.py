@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dikkat_runtime.engine.products import GATED, PLAIN
+from dikkat_runtime.engine.products import GATED
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.native.arrays import Array, aligned
 from dikkat_runtime.native.library import ACTIVATIONS
@@ -97,7 +97,7 @@ NATIVE: Allowed = {
 """The settings that the kernels compute."""
 COMMON: Allowed = {
     **NATIVE,
-    "activation": (*PLAIN, "geglu", "swiglu"),
+    "activation": (*ACTIVATIONS, "geglu", "swiglu"),
     "norm": ("layer", "rms"),
     "positions": (*SINUSOIDAL, "learned", "rotary"),
     "embedding_norm": (False, True),
@@ -108,7 +108,7 @@ COMMON: Allowed = {
 _BY_STACKS = ("rotary_frequencies", "window_rotary_frequencies", "layer_kinds", "attention_window", "logit_softcap")
 STACK: Allowed = {
     **{name: values for name, values in COMMON.items() if name not in _BY_STACKS},
-    "activation": (*PLAIN, *GATED),
+    "activation": (*ACTIVATIONS, *GATED),
     "norm_placement": ("pre", "post", "output", "both"),
     "parallel_residual": (False, True),
     "query_key_norm": (None, "head", "all"),

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dikkat_runtime.engine.products import GATED, PLAIN, attend, linear
+from dikkat_runtime.engine.products import GATED, activated, attend, linear
 from dikkat_runtime.engine.settings import ModelSettings, rotated, rotations, sinusoids
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
@@ -60,7 +60,7 @@ class Linear:
     """A linear layer `x @ weight.T + bias`, in eight bits where the weights are."""
 
     def __init__(self, weights: Weights, name: str, outputs: int, inputs: int) -> None:
-        self._layer, self._weights = weights.linear(name, outputs, inputs), weights
+        self._layer, self._weights = weights.layer(name, outputs, inputs), weights
 
     def __call__(self, x: Array) -> Array:
         return linear(self._layer, x, self._weights.threads)
@@ -160,11 +160,7 @@ class Block:
         return self.out_projection(attend(query, key, value, mask, settings.inverse_temperature, self._threads))
 
     def _feed_forward(self, x: Array) -> Array:
-        inner = self.inner(x)
-        if (gate := GATED.get(self.settings.activation)) is not None:
-            opened, content = np.split(inner, 2, axis=-1)
-            return self.outer(gate(opened) * content)
-        return self.outer(PLAIN[self.settings.activation](inner))
+        return self.outer(activated(self.settings.activation, self.inner(x), self._threads))
 
 
 class Stack:

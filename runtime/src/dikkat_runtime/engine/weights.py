@@ -13,7 +13,7 @@ import numpy as np
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
-from dikkat_runtime.native.library import Linear, Norm, Packing, Words, library
+from dikkat_runtime.native.library import Grouped, Linear, Norm, Packing, Words, library
 from dikkat_runtime.special_tokens import EOS_ID
 
 PANEL, QUAD, LANES = 64, 4, 16
@@ -29,6 +29,8 @@ class Weights:
     """The file, for messages."""
     in_bytes: bool
     threads: int
+    group_bits: int = 0
+    """Bits of a weight where groups of inputs have scales of their own, as language models need; 0 for none."""
     base: "Weights | None" = None
     """Weights of an equal model, whose arrays and layers are shared where their names are not `updated`."""
     updated: Collection[str] = ()
@@ -99,6 +101,22 @@ class Weights:
             layer = Linear(address(weight), address(bias), weight.shape[1], weight.shape[0], *map(address, packed))
         if is_kept:
             self._shared[key] = layer
+        return layer
+
+    def layer(self, name: str, outputs: int, inputs: int) -> Linear | Grouped:
+        """Return a linear layer in the precision of the weights, in groups where they are so."""
+        if not self.group_bits:
+            return self.linear(name, outputs, inputs)
+        bias = self.array(f"{name}.bias", outputs) if self.has(f"{name}.bias") else None
+        return self.grouped(self._copy(f"{name}.weight", outputs, inputs), bias)
+
+    def grouped(self, weight: Array, bias: Array | None, bits: int | None = None) -> Grouped:
+        """Return a linear layer of a matrix (outputs, inputs) of which each group of inputs has a scale of its own."""
+        layer = Grouped(None, address(bias), weight.shape[1], weight.shape[0], bits or self.group_bits)
+        packed = empty(library()[0].grouped_bytes(ctypes.byref(layer)), np.uint8)
+        layer.weight = address(packed)
+        library()[0].pack_groups(ctypes.byref(layer), address(weight), weight.strides[0] // 4, self.threads)
+        self._kept.append(packed)
         return layer
 
     def recurrent(self, name: str, width: int) -> Linear:

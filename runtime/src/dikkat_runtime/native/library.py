@@ -13,7 +13,7 @@ from dikkat_runtime.native.library_cache import LEVELS, source_digest
 # The structures of the C kernels, field for field.
 
 
-ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2}
+ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
 """The numbers of the activations of layers.h, by the names of config.json."""
 
 
@@ -42,6 +42,12 @@ class Linear(ctypes.Structure):
         *_numbers("inputs", "outputs"),
         *_addresses("packed_weight", "packed_scale", "packed_shift"),
     ]
+
+
+class Grouped(ctypes.Structure):
+    """The structure `Grouped` of grouped_layer.c: a linear layer whose groups of weights have scales of their own."""
+
+    _fields_ = [*_addresses("weight", "bias"), *_numbers("inputs", "outputs", "bits")]
 
 
 class Rotation(ctypes.Structure):
@@ -192,7 +198,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
 
     Raises `AbsentError` for a library that has other structures.
     """
-    for structure in (Packing, Linear, Norm, Attention, Encoder, Decoder, Search, Words):
+    for structure in (Packing, Linear, Grouped, Norm, Attention, Encoder, Decoder, Search, Words):
         try:
             size = c_int64.in_dll(loaded, f"size_of_{structure.__name__}").value
         except ValueError:
@@ -205,6 +211,10 @@ def _declare(loaded: ctypes.CDLL) -> None:
     arguments = {
         "pack_bytes": [POINTER(Packing), c_int],
         "linear_layer": [POINTER(Linear), c_void_p, c_void_p, c_int64, c_int64],
+        "grouped_bytes": [POINTER(Grouped)],
+        "pack_groups": [POINTER(Grouped), c_void_p, c_int64, c_int64],
+        "grouped_layer": [POINTER(Grouped), c_void_p, c_void_p, c_int64, c_int64],
+        "activate_rows": [c_void_p, c_void_p, *[c_int64] * 5],
         "attention_forward": [POINTER(Attention), c_void_p],
         "encoder_run": [POINTER(Encoder), c_void_p],
         "decoder_scratch": [decoder],
@@ -220,6 +230,6 @@ def _declare(loaded: ctypes.CDLL) -> None:
     for name, types in arguments.items():
         function = getattr(loaded, name)
         function.argtypes = types
-        function.restype = None if name.startswith(("search_", "top_", "norm")) else c_int
-    for name in ("decoder_scratch", "search_scratch"):
+        function.restype = None if name.startswith(("search_", "top_", "norm", "pack_groups", "activate_")) else c_int
+    for name in ("decoder_scratch", "search_scratch", "grouped_bytes"):
         getattr(loaded, name).restype = c_int64

@@ -27,7 +27,7 @@ STORED_PRECISION = "precision"
 """The note of the precision that weights were exported in; none for float32."""
 EXPORTED_FROM = "exported_from"
 """The note of the checksum that the weights of an export had before they were stored in eight bits."""
-MEMORY_SHARE = {"float32": 1.0, "int8": 0.5}
+MEMORY_SHARE = {"float32": 1.0, "int8": 0.5, "int4": 0.4}
 """What an engine holds in memory of its own, at least, as a share of a file of float32 numbers, by its precision."""
 SCALE = ":scale"
 """Ends the name of the array with the size of a step of each row of a matrix in eight bits."""

@@ -1,8 +1,9 @@
 """Fit the calibration of confidence on the validation part in a run directory.
 
-Sentences: own translations and their comparison with the reference, the references themselves, and references with a
-planted error, so that errors which the model seldom makes are known too. The result is then calibrated on the own
-translations alone (Platt 1999), out of fold. Words: right are those that are in the reference in the same order.
+Sentences: own translations and their comparison with the reference, and references with a planted error, so that errors
+which the model seldom makes are known too; whole references would teach that what it finds unlikely is right. The
+result is then calibrated on the own translations alone (Platt 1999), out of fold. Words: right are those that are in
+the reference in the same order.
 """
 
 import random
@@ -52,8 +53,8 @@ def _ngrams(text: str, order: int) -> Counter[str]:
     return Counter(text[start : start + order] for start in range(len(text) - order + 1))
 
 
-_KINDS = 3
-"""Translations, references, and references with an error."""
+_KINDS = 2
+"""Translations, and references with an error."""
 MAX_PAIRS = 1000
 MIN_PAIRS = 20
 FOLDS = 5
@@ -91,12 +92,12 @@ def fit_calibration(
     outputs = list(translate(sources))
     right, meaning = judged(outputs, references)
     planted = [with_error(reference, references, number) for number, reference in enumerate(references)]
-    texts = [*outputs, *references, *planted]
+    texts = [*outputs, *planted]
     results = scorer.scores(sources * _KINDS, texts)
     scores = [pair_scores for pair_scores in results if pair_scores is not None]
     if len(scores) != len(texts):
         raise UsageError("the vocabulary has no tokens for a validation sentence")
-    labels = [*right, *[True] * len(references), *[False] * len(planted)]
+    labels = [*right, *[False] * len(planted)]
     sentence = _calibrated(np.array([sentence_features(pair_scores) for pair_scores in scores]), np.array(labels))
     rows, are_right = list[list[float]](), list[bool]()
     for text, reference, pair_scores in zip(texts, references * _KINDS, scores, strict=True):
@@ -141,7 +142,7 @@ def with_error(text: str, others: Sequence[str], seed: int) -> str:
 
 
 def _calibrated(features: Matrix, labels: NDArray[np.bool_]) -> Logistic:
-    """Return weights from all rows; models that have not read its pairs fit scale and intercept on the first third."""
+    """Return weights from all rows; models that have not read its pairs fit scale and intercept on the first half."""
     count = len(features) // _KINDS
     fold_of, logits = np.arange(len(features)) % count % FOLDS, np.zeros(count)
     for fold in range(FOLDS):

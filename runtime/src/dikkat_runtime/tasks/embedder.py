@@ -17,13 +17,16 @@ from dikkat_runtime.engine.precision import PrecisionName, native_precision
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.manifest import checked
+from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 from dikkat_runtime.tasks.aligner import Aligner, forced_attention
 from dikkat_runtime.tasks.batches import length_batches, search_all
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
-from dikkat_runtime.tasks.opening import OpenedModel
+from dikkat_runtime.tasks.opening import OpenedModel, native_encoder, open_engine, vocabulary_sizes
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE, BATCH_TOKENS = 32, 8192
@@ -90,7 +93,7 @@ class Embedder(OpenedModel):
             reading = TextReading(own.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, own.labels)
             return cls(generator.engine, reading)
         if kind == "encoder":
-            return cls(*torch_factory().open_encoder(request))
+            return of_encoder(request)
         if kind != "translator":
             raise UsageError('{run}: holds a "{kind}", for which this version has no vectors', run, kind)
         # nothing is written, so that no shortlist is needed
@@ -188,6 +191,20 @@ def of_classifier(classifier: Classifier) -> Embedder:
     """Return the embedder of a classifier's encoder, with the pooling that its classes are computed from."""
     reading = TextReading(classifier.encode, classifier.read, classifier.max_tokens, classifier.tokenizer.labels)
     return Embedder(classifier.engine, reading)
+
+
+def of_encoder(request: EngineRequest) -> Embedder:
+    """Return the embedder of an imported encoder, which reads texts between its special tokens."""
+    run, config = request.run, request.config
+    tokenizer = ForeignTokenizer.load(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0])
+    most = int(section(config, "encoder", run).get("max_length", 512))
+    longest = longest_text(run, config, most, special=tokenizer.frame_size)
+    reading = TextReading(
+        tokenizer.encode_batch, lambda ids: tokenizer.framed(ids[:longest]), longest, tokenizer.labels
+    )
+    embedder = Embedder(open_engine(request, native_encoder), reading)
+    embedder.request = request
+    return embedder
 
 
 def longest_text(run: Path, config: Mapping[str, Any], limit: int, special: int) -> int:

@@ -12,13 +12,13 @@ from dikkat_runtime.engine.choose import EngineChoice, EngineFactory, EngineRequ
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName
 from dikkat_runtime.engine.ensemble import EnsembleEngine
 from dikkat_runtime.engine.native import NativeEngine
-from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel, NativeStack
+from dikkat_runtime.engine.native_texts import NativeClassifier, NativeEncoder, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.products import TRANSFORMS
 from dikkat_runtime.engine.settings import MAX_VALUE, NATIVE, STACK, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.native.library import ACTIVATIONS
 from dikkat_runtime.run.config import labels_of, member_runs, read_config, read_settings, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
@@ -181,7 +181,7 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
     rows = head_config.get("ngram_rows", 0)
     if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
         raise DataError("{run}: damaged: classifier.ngram_rows is {rows}; restore the file", run / CONFIG, repr(rows))
-    transform = _known(run, "classifier", head_config, "transform", None, (None, *TRANSFORMS))
+    transform = _known(run, "classifier", head_config, "transform", None, (None, *ACTIVATIONS, "tanh"))
     norm = _known(run, "classifier", head_config, "transform_norm", False, (False, True))
     make = partial(
         NativeClassifier,
@@ -199,6 +199,21 @@ def native_language_model(request: EngineRequest, precision: Precision) -> Nativ
     head_config = section(request.config, "language_model", request.run)
     objective = _known(request.run, "language_model", head_config, "objective", "causal", _READINGS)
     return _native_stack(partial(NativeLanguageModel, objective=objective), request, precision)
+
+
+def native_encoder(request: EngineRequest, precision: Precision) -> NativeEncoder:
+    """Return the native engine with the weights of an imported encoder's run."""
+    run, head_config = request.run, section(request.config, "encoder", request.run)
+    has_pooler = _known(run, "encoder", head_config, "pooler", False, (False, True))
+    poolings = ("mean", "first", "pooler") if has_pooler else ("mean", "first")
+    make = partial(
+        NativeEncoder,
+        segments=head_config.get("segments", 2),
+        pooling=_known(run, "encoder", head_config, "pooling", "mean", poolings),
+        has_pooler=has_pooler,
+        normalize=_known(run, "encoder", head_config, "normalize", False, (False, True)),
+    )
+    return _native_stack(make, request, precision)
 
 
 def _native_stack(make: Callable[..., EngineT], request: EngineRequest, precision: Precision) -> EngineT:

@@ -122,6 +122,8 @@ PAIRS = {**QUOTE_PAIRS, **BRACKETS, "'": "'", "‘": "’", "‚": "‘’", "�
 """Opening marks of brackets and quotations, and what closes each."""
 OPENING = "\"'([{"
 """Those of `PAIRS` that are the plain form of the others."""
+MAX_OPENED = 16
+"""Pairs inside each other; of more, the outer ones are signs alone."""
 _OPENING = re.compile(f"[{re.escape(''.join(PAIRS))}]")
 WIDE = "\u00a0\u202f "
 
@@ -172,7 +174,7 @@ def inner_pairs(text: str, known: Container[str], unmet: Container[str]) -> list
             and (character.isascii() or character not in known)
             and VARIANTS.get(character, character) in unmet
         ):
-            opened.append(index)
+            opened = [*opened, index][-MAX_OPENED:]
     return sorted(pairs)
 
 

@@ -19,8 +19,7 @@ def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
     started = time.perf_counter()
     counter = PieceCounter(_pieces(settings), watch)
     width, kernel, seed = settings.width, settings.kernel, settings.seed
-    over_length = sweep("length", settings.lengths, width, kernel=kernel, seed=seed, watch=counter)
-    over_width = sweep("width", settings.widths, settings.lengths[0], kernel=kernel, seed=seed, watch=counter)
+    over_length = sweep(settings.lengths, width, kernel=kernel, seed=seed, watch=counter)
     counter(msg("following gradients"))
     field = receptive_field(settings.layers, kernel)
     stacks = sorted({1, settings.layers})
@@ -32,7 +31,6 @@ def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
         Machine(processor_name(), torch.get_num_threads(), torch.__version__),
         tuple(cost for n in settings.lengths for cost in costs(n, width, kernel=kernel).values()),
         over_length,
-        over_width,
         reaches,
         joined,
         missed,
@@ -46,5 +44,4 @@ def _reach(settings: ComparisonSettings, kind: Kind, layers: int, length: int) -
 
 
 def _pieces(settings: ComparisonSettings) -> int:
-    measured = len(KINDS) * (len(settings.lengths) + len(settings.widths))
-    return ROUNDS * measured + 1 + len(KINDS) * len(settings.copy_lengths)
+    return ROUNDS * len(KINDS) * len(settings.lengths) + 1 + len(KINDS) * len(settings.copy_lengths)

@@ -51,7 +51,6 @@ class Comparison:
     costs: tuple[Cost, ...]
     """Cost of every kind at every length."""
     over_length: Sweep
-    over_width: Sweep
     reaches: tuple[Reach, ...]
     """Reach of every kind through one layer, then through the stack."""
     joined: Reach
@@ -86,8 +85,7 @@ def render_comparison(comparison: Comparison) -> Explanation:
     steps = (
         _formulas(),
         _counted(comparison),
-        _measured(comparison, comparison.over_length),
-        _measured(comparison, comparison.over_width),
+        _measured(comparison),
         _reach(comparison),
         _copied(comparison),
     )
@@ -148,38 +146,28 @@ def _counted(comparison: Comparison) -> Step:
     )
 
 
-def _measured(comparison: Comparison, sweep: Sweep) -> Step:
-    by_length = sweep.over == "length"
-    symbol, other = ("n", "d") if by_length else ("d", "n")
-    columns = _columns(symbol, *(f"{_short(kind)} {unit}" for unit in ("ms", "MiB") for kind in KINDS))
+def _measured(comparison: Comparison) -> Step:
+    sweep = comparison.over_length
+    columns = _columns("n", *(f"{_short(kind)} {unit}" for unit in ("ms", "MiB") for kind in KINDS))
     rows = []
-    for index, size in enumerate(sweep.sizes):
+    for index, length in enumerate(sweep.lengths):
         points = [sweep.of(kind)[index] for kind in KINDS]
         times = (_significant(point.measured.seconds * 1e3) for point in points)
         memory = (_significant(point.measured.peak_bytes / 2**20) for point in points)
-        rows.append((f"{size:,}", *times, *memory))
+        rows.append((f"{length:,}", *times, *memory))
     fitted = [*(growth.seconds for growth in sweep.growth), *(growth.bytes for growth in sweep.growth)]
-    total = (msg("exponent"), *map(_exponent, fitted))
-    text = [msg("ms: {method}.", HOW_TIMED), msg("MiB: {method}.", HOW_MEMORY)] if by_length else []
-    counted = ", ".join(f"{_short(growth.kind)} {symbol}^{_exponent(growth.operations)}" for growth in sweep.growth)
+    counted = ", ".join(f"{_short(growth.kind)} n^{_exponent(growth.operations)}" for growth in sweep.growth)
     over = sweep.growth[0].operations
-    after = (
-        [
-            msg(
-                "Exponent p of {symbol}^p, fitted over {symbol} = {first:,} … {last:,}. The operations (with "
-                "projections) counted over the same range grow as {exponents}."
-            ).fill(symbol, over.first, over.last, counted)
-        ]
-        if over
-        else []
+    text = msg(
+        "Exponent p of n^p, fitted over n = {first:,} … {last:,}. The operations (with projections) counted over the "
+        "same range grow as {exponents}."
     )
-    number, what, held = (
-        (3, msg("length"), comparison.settings.width)
-        if by_length
-        else (4, msg("width"), comparison.settings.lengths[0])
+    return Step(
+        msg("3. Measured over the length: d = {value:,}", comparison.settings.width),
+        (msg("ms: {method}.", HOW_TIMED), msg("MiB: {method}.", HOW_MEMORY)),
+        Table(columns, tuple(rows), (msg("exponent"), *map(_exponent, fitted))),
+        (text.fill(over.first, over.last, counted),) if over else (),
     )
-    heading = msg("{number}. Measured over the {axis}: {symbol} = {value:,}", number, what, other, held)
-    return Step(heading, tuple(text), Table(columns, tuple(rows), total), tuple(after))
 
 
 def _reach(comparison: Comparison) -> Step:
@@ -219,7 +207,7 @@ def _reach(comparison: Comparison) -> Step:
         ),
     )
     text = (msg("From true gradients in float64, untrained layers: 0 is the absence of a path."),)
-    return Step(msg("5. Which inputs reach the last output"), text, Table(columns, tuple(rows)), after)
+    return Step(msg("4. Which inputs reach the last output"), text, Table(columns, tuple(rows)), after)
 
 
 def _copied(comparison: Comparison) -> Step:
@@ -240,7 +228,7 @@ def _copied(comparison: Comparison) -> Step:
     paths = msg("The recurrence must keep it for n − 1 steps; attention looks at it in one.")
     held = joined(", ", (msg("{kind} {count:,}", msg(kind), parameters[kind]) for kind in KINDS))
     return Step(
-        msg("6. A learned task: name the first of n tokens at the last"),
+        msg("5. A learned task: name the first of n tokens at the last"),
         text,
         Table(columns, tuple(rows)),
         (joined(" ", (seen, paths)), msg("Parameters: {counts}.", held)),

@@ -25,9 +25,8 @@ class ComparisonSettings:
     """Hold the sizes of a comparison, and the budget of the learned task."""
 
     lengths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
-    """Ascending lengths; the smallest is fixed while widths vary."""
-    widths: tuple[int, ...] = (64, 128, 256, 512, 1024)
-    """Ascending widths; the smallest is fixed while lengths vary, and is used everywhere else."""
+    """Ascending lengths."""
+    width: int = 64
     copy_lengths: tuple[int, ...] = (3, 4, 8, 16, 32, 64)
     kernel: int = 3
     layers: int = 2
@@ -35,11 +34,6 @@ class ComparisonSettings:
     updates: int = 300
     """Updates of each training."""
     seed: int = 0
-
-    @property
-    def width(self) -> int:
-        """Return the width of everything but the sweep over widths."""
-        return self.widths[0]
 
 
 class CausalConvolution(nn.Module):

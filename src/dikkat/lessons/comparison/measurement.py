@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final
 
 import numpy as np
 import torch
@@ -110,9 +110,7 @@ def fit_exponent(sizes: list[int], values: list[float]) -> Exponent | None:
     return Exponent(float(slope), x[0], x[-1])
 
 
-# Measure the three layers while one size grows and the other is fixed.
-
-Over = Literal["length", "width"]
+# Measure the three layers while the length grows.
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +127,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Hold how a kind grows with the varied size: measured, and counted over the same range."""
+    """Hold how a kind grows with the length: measured, and counted over the same range."""
 
     kind: Kind
     seconds: Exponent | None
@@ -139,35 +137,30 @@ class Growth:
 
 @dataclass(frozen=True, slots=True)
 class Sweep:
-    """Hold all points over growing length or width, and the exponents fitted to them."""
+    """Hold all points over growing length, and the exponents fitted to them."""
 
-    over: Over
-    fixed: int
-    """Size that is fixed."""
-    sizes: tuple[int, ...]
+    lengths: tuple[int, ...]
     points: tuple[Point, ...]
     growth: tuple[Growth, ...]
 
     def of(self, kind: Kind) -> list[Point]:
-        """Return the points of one kind, by size."""
+        """Return the points of one kind, by length."""
         return [point for point in self.points if point.kind == kind]
 
 
-def sweep(
-    over: Over, sizes: Sequence[int], fixed: int, *, kernel: int, seed: int, watch: Callable[[str], None]
-) -> Sweep:
-    """Measure each kind at each of the ascending `sizes`; `watch` receives the name of each before it starts."""
-    sized = [(kind, *((size, fixed) if over == "length" else (fixed, size))) for size in sizes for kind in KINDS]
+def sweep(lengths: Sequence[int], width: int, *, kernel: int, seed: int, watch: Callable[[str], None]) -> Sweep:
+    """Measure each kind at each of the ascending `lengths`; `watch` receives the name of each before it starts."""
+    sized = [(kind, length) for length in lengths for kind in KINDS]
     calls = [
         (f"{kind}, n = {length:,}, d = {width:,}", _forward(kind, length, width, kernel, seed))
-        for kind, length, width in sized
+        for kind, length in sized
     ]
     points = tuple(
         Point(kind, length, width, cost(kind, length, width, kernel=kernel).with_projections, measured)
-        for (kind, length, width), measured in zip(sized, measure(calls, watch), strict=True)
+        for (kind, length), measured in zip(sized, measure(calls, watch), strict=True)
     )
-    growth = tuple(_growth(kind, list(sizes), [point for point in points if point.kind == kind]) for kind in KINDS)
-    return Sweep(over, fixed, tuple(sizes), points, growth)
+    growth = tuple(_growth(kind, list(lengths), [point for point in points if point.kind == kind]) for kind in KINDS)
+    return Sweep(tuple(lengths), points, growth)
 
 
 def _forward(kind: Kind, length: int, width: int, kernel: int, seed: int) -> Callable[[], object]:

@@ -26,6 +26,8 @@ STRENGTHS = (10.0, 30.0, 100.0, 300.0)
 """What is tried, from the middle on, up and then down."""
 _MAX_SMALL_DATA, _FOLDS_OF_FEW, _MANY, _FOLDS_OF_MANY, _FOLDS = 1_000, 5, 5_000, 2, 3
 """Few texts are split into many folds, many into few."""
+_MAX_SMALL_WORDS = 200_000
+"""Words below which an n-gram that occurs once has a row."""
 _CHOSEN_ON = 3_000
 """Texts on which the settings are chosen."""
 _TEXTS_AT_ONCE = 1_000
@@ -143,7 +145,9 @@ def _features(
     from scipy.sparse import csr_array
 
     parts, features = {}, {}
-    least = 1 if len(words) < 1_000 else 2 if len(words) < 10_000 else 3
+    # in short texts much hangs on what stands in one of them alone
+    is_small = len(words) < 1_000 or sum(map(len, words)) < _MAX_SMALL_WORDS
+    least = 1 if is_small else 2 if len(words) < 10_000 else 3
     for kind in kinds:
         ngrams = TablePart(kind, np.zeros(0, np.uint64), np.zeros(0, np.float32)).ngrams(reader, words)
         hashes, counts = np.unique(ngrams.hashes, return_counts=True)
@@ -178,7 +182,9 @@ class _Problem:
     def chosen(self, kinds: tuple[str, ...]) -> TableSettings:
         """Return the choice with the least loss on held-out texts: first the kinds, then the strength by steps."""
         middle = STRENGTHS.index(100.0)
-        sets = [kinds, *((kind,) for kind in kinds)] if len(kinds) > 1 else [kinds]
+        # of few texts the loss says too little to leave a kind out
+        is_telling = len(kinds) > 1 and len(self._folds) >= _MAX_SMALL_DATA
+        sets = [kinds, *((kind,) for kind in kinds)] if is_telling else [kinds]
         best = min((TableSettings(some, STRENGTHS[middle]) for some in sets), key=self._loss)
         for others in (STRENGTHS[middle + 1 :], STRENGTHS[:middle][::-1]):
             for strength in others:

@@ -213,7 +213,7 @@ class ClassifierJob:
         best = best_row(rows, run_config(settings, str(run.config)))
         remarks = []
         if best.get("encoder_weight") == 0.0:
-            remarks.append("the encoder adds nothing of use to the word table, which answers alone")
+            remarks.append(msg("the encoder adds nothing of use to the word table, which answers alone"))
         if baseline := settings["data_source"].get("baseline"):
             remarks.append(compared(float(best[baseline["measure"]]), float(baseline["score"])))
         return remarks

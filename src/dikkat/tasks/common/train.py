@@ -410,7 +410,8 @@ def _finish(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig, wa
             "or start again with more --minutes and another --out"
         ).fill(run.path)
     # the weights of a finished adaptation are an average of what was written
-    is_averaged = run.weights.exists() and "share" in read_metadata(run.weights)
+    is_adapted = bool(data_source(run.read_config(), run.config).get("adapted"))
+    is_averaged = is_adapted and "share" in read_metadata(run.weights)
     if trainer.state.best_sha256 and not is_averaged and checksum(run.weights) != trainer.state.best_sha256:
         raise DiskError(
             "{weights}: does not read back as it was written; check the disk, and continue with --resume", run.weights

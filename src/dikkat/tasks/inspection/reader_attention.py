@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from dikkat.explain.attention_map import SentenceMaps, Stack
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
-from dikkat.torch_engine.texts import Hidden, TorchEncoder
+from dikkat.torch_engine.texts import Hidden
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.embedder import Embedder, TextReading, of_classifier
@@ -51,10 +51,9 @@ class AttendingReader(AttentionRecorder):
             return cls._of_language_model(trained)
         if isinstance(trained, Classifier):
             return cls._of_encoder(trained.model, trained.model.encode, of_classifier(trained).reading)
-        engine = trained.engine
-        if not isinstance(engine, TorchEncoder):
+        if trained.request is None:
             raise UsageError("maps of an embedder are recorded for imported encoders only; load the run itself")
-        return cls._of_encoder(engine.module, engine.module, trained.reading)
+        return cls._of_encoder(trained.model, trained.model, trained.reading)
 
     @classmethod
     def _of_language_model(cls, trained: LanguageModel) -> "AttendingReader":

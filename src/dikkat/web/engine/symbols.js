@@ -23,7 +23,7 @@ function symbolSpans(text, known, { patterns, hasOrdinals }, skipped) {
 }
 
 // Where the marks of brackets and quotations stand that are not known, and whose plain form the vocabulary has not met.
-function innerPairs(text, known, { patterns, variants, marks: { pairs, unmet } }) {
+function innerPairs(text, known, { patterns, variants, marks: { pairs, unmet, maxOpened } }) {
   const closes = (at, character) => pairs[text[at]].includes(character);
   const isUnmet = (character) => unmet.includes(Object.hasOwn(variants, character) ? variants[character] : character);
   const isWord = (character) => character !== undefined && /[\p{L}\p{N}]/u.test(character);
@@ -37,7 +37,7 @@ function innerPairs(text, known, { patterns, variants, marks: { pairs, unmet } }
       if (/[\p{L}\p{N}]/u.test(text.slice(opened[last], index))) closed.push([opened[last], index]);
       opened = opened.slice(0, last);
     } else if (Object.hasOwn(pairs, character) && !isWord(text[index - 1]) && (character < "\x80" || !known.has(character))) {
-      if (isUnmet(character)) opened.push(index);
+      if (isUnmet(character)) opened = [...opened, index].slice(-maxOpened);
     }
   }
   return closed.sort((a, b) => a[0] - b[0]);

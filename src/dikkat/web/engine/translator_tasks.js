@@ -1,6 +1,7 @@
 // What the page of a translator asks of the engine.
 
 const MAX_TEXT_TOKENS = 4000;
+const WINDOW_TOKENS = 1000; // of a longer text as many are read, around the chosen sentence
 
 // Translates every sentence, and tells all about the one of number `at`, from 0, or where that is null the one at the `caret`.
 TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...question }, show, isStale) => {
@@ -9,13 +10,14 @@ TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...questi
   const { sourceTokenizer, targetTokenizer } = model;
   if (text.length > MAX_CHARACTERS) return { tooLong: 0, longest: MAX_TEXT_TOKENS, isCut: true };
   const readable = (lines) => lines.flatMap((line) => line.pieces).filter(({ ids }) => ids.length);
-  const lines = model.reading.lines(text.trim());
-  const pieces = readable(lines);
-  const tooLong = pieces.reduce((sum, { ids }) => sum + ids.length, 0);
-  if (tooLong > MAX_TEXT_TOKENS) return { tooLong, longest: MAX_TEXT_TOKENS, isCut: false };
-  if (!pieces.length) return text.trim() ? { copied: model.joined(lines) } : { empty: true };
+  const whole = model.reading.lines(text.trim());
+  const all = readable(whole);
   const before = at ?? Math.max(0, readable(model.reading.lines(text.slice(0, caret).trim())).length - 1);
-  const number = Math.min(before, pieces.length - 1);
+  const [first, last] = windowAround(all, Math.min(before, all.length - 1));
+  const pieces = all.slice(first, last);
+  const lines = pieces.length === all.length ? whole : whole.map((line) => ({ ...line, pieces: line.pieces.filter((piece) => pieces.includes(piece)) })).filter((line) => line.pieces.length);
+  if (!pieces.length) return text.trim() ? { copied: model.joined(lines) } : { empty: true };
+  const number = Math.min(before - first, pieces.length - 1);
   const { ids, read } = pieces[number];
   const source = wordsOf(sourceTokenizer, [...ids, EOS], read);
   const changes = changesOf({ ...question, ...source });
@@ -26,7 +28,7 @@ TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...questi
   return {
     ids, tokens, score, isFinished: finished, milliseconds: performance.now() - started, headsOff: null, saliency: null,
     unseen: unseenIn(sourceTokenizer, ids, read),
-    translation: model.joined(lines), at: number,
+    translation: model.joined(lines), at: first + number, first, count: all.length,
     pieces: pieces.map((piece) => ({ source: piece.source, target: model.reading.restored(piece.written, piece.inside, piece.symbols.map((symbol) => symbol.written)) })),
     source,
     target: wordsOf(targetTokenizer, [BOS, ...tokens, EOS], targetTokenizer.decode(tokens)),
@@ -35,6 +37,20 @@ TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...questi
     beam: { size: beamSize, path, steps: labelledSteps(targetTokenizer, steps.slice(0, path.length)) },
   };
 };
+
+// The first sentence and the one after the last that are read of a text: all, or as many as fit around the one of `number`.
+function windowAround(pieces, number) {
+  const tokens = (from, to) => pieces.slice(from, to).reduce((sum, { ids }) => sum + ids.length, 0);
+  if (tokens(0, pieces.length) <= MAX_TEXT_TOKENS) return [0, pieces.length];
+  // windows lie end to end, so that the next sentence mostly is in the same one
+  let first = 0;
+  for (let last = 1; last <= pieces.length; last++) {
+    if (last < pieces.length && tokens(first, last + 1) <= WINDOW_TOKENS) continue;
+    if (number < last) return [first, last];
+    first = last;
+  }
+  return [first, pieces.length];
+}
 
 // What search finds for a piece, with its steps; sentences that stand as they were are not translated again.
 function* keptSearch(service, { ids }, question, source) {

@@ -38,31 +38,29 @@ def test_both_counts_are_in_the_table(small: Comparison) -> None:
 
 @pytest.mark.seed("C2")
 def test_the_measured_tables_carry_their_exponents_and_ranges(small: Comparison) -> None:
-    for number, sweep in ((3, small.over_length), (4, small.over_width)):
-        result = table(small, number)
-        assert [row[0] for row in result.rows] == [f"{size}" for size in sweep.sizes]
-        exponents = [item.seconds for item in sweep.growth] + [item.bytes for item in sweep.growth]
-        assert result.total == ("exponent", *(f"{item.value:.2f}" for item in exponents if item))
+    result, sweep = table(small, 3), small.over_length
+    assert [row[0] for row in result.rows] == [f"{length}" for length in sweep.lengths]
+    exponents = [item.seconds for item in sweep.growth] + [item.bytes for item in sweep.growth]
+    assert result.total == ("exponent", *(f"{item.value:.2f}" for item in exponents if item))
     assert "fitted over n = 16 … 32" in step(small, 3).after[0]
-    assert "fitted over d = 8 … 16" in step(small, 4).after[0]
     assert "PyTorch's allocator" in " ".join(step(small, 3).text)
 
 
 @pytest.mark.seed("C2")
 def test_reach_is_told_with_its_prediction(small: Comparison) -> None:
-    rows = {(row[0], row[1]): row[2:] for row in table(small, 5).rows}
+    rows = {(row[0], row[1]): row[2:] for row in table(small, 4).rows}
     assert rows["convolution", "1"][:4] == ("64", "3", "3", "x62")
     assert rows["convolution", "2"][:4] == ("64", "5", "5", "x60")
     assert rows["convolution", "1"][4] == "0"
     assert rows["self-attention", "1"][:4] == rows["recurrence", "2"][:4] == ("64", "64", "64", "x1")
-    messages = step(small, 5).after[0]
+    messages = step(small, 4).after[0]
     assert "For k = 3, L = 2 they join x1 and x5 (size of the derivative 0." in messages
     assert "but not x1 and x6 (0); 64 inputs take 32 layers." in messages
 
 
 @pytest.mark.seed("C2")
 def test_the_learned_task_is_told(small: Comparison) -> None:
-    rows = table(small, 6).rows
+    rows = table(small, 5).rows
     assert [row[0] for row in rows] == ["3", "5"]
     accuracies = {(item.kind, item.length): item.accuracy for item in small.copied}
     assert rows[1][3] == f"{accuracies['self-attention', 5]:.1%}"
@@ -71,7 +69,7 @@ def test_the_learned_task_is_told(small: Comparison) -> None:
 def test_json_holds_every_part(small: Comparison) -> None:
     content: dict[str, Any] = json.loads(json.dumps(numbers(small), allow_nan=False))
     assert set(content) == {
-        "settings", "machine", "formulas", "how", "costs", "over_length", "over_width", "reaches", "joined",
+        "settings", "machine", "formulas", "how", "costs", "over_length", "reaches", "joined",
         "missed", "copied", "seconds",
     }  # fmt: skip
     assert content["settings"]["lengths"] == [16, 32]
@@ -80,7 +78,7 @@ def test_json_holds_every_part(small: Comparison) -> None:
         "kind": "self-attention", "length": 16, "width": 8, "without_projections": 2 * 16**2 * 8,
         "with_projections": 2 * 16**2 * 8 + 4 * 16 * 8**2, "sequential_steps": 1, "path_length": 1,
     }  # fmt: skip
-    assert len(content["over_length"]["points"]) == len(content["over_width"]["points"]) == 2 * 3
+    assert len(content["over_length"]["points"]) == 2 * 3
     assert set(content["over_length"]["points"][0]) == {"kind", "length", "width", "operations", "measured"}
     assert set(content["over_length"]["growth"][0]) == {"kind", "seconds", "bytes", "operations"}
     assert [(item["kind"], item["layers"]) for item in content["reaches"]] == [(k, n) for n in (1, 2) for k in KINDS]
@@ -92,7 +90,7 @@ def test_json_holds_every_part(small: Comparison) -> None:
 
 def test_where_there_is_nothing_to_fit() -> None:
     one = compare(
-        ComparisonSettings(lengths=(9,), widths=(4,), copy_lengths=(2,), layers=1, updates=1),
+        ComparisonSettings(lengths=(9,), width=4, copy_lengths=(2,), layers=1, updates=1),
         lambda done, pieces, what: None,
     )
     assert table(one, 3).total == ("exponent", *("–",) * 6)

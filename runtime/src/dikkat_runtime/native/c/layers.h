@@ -58,8 +58,14 @@ INLINE float silu(float x) {
     return (x < 0.0f ? x * decay : x) / (1.0f + decay);
 }
 
+/* Twin: F.gelu with approximate="tanh", where (1 + tanh z) / 2 is the logistic function of 2 z. */
+INLINE float gelu_tanh(float x) {
+    float z = 1.5957691216057308f * (x + 0.044715f * x * x * x), decay = exponential(-fabsf(z));
+    return (x < 0.0f ? x * decay : x) / (1.0f + decay);
+}
+
 /* The activations, by the numbers that native/library.py gives them. */
-enum { RELU, GELU, SILU };
+enum { RELU, GELU, SILU, GELU_TANH };
 
 /* Twin: the activation of nn/layers.py. NaN stays NaN. */
 INLINE void activate_row(float *x, int64_t width, int64_t activation) {
@@ -67,6 +73,8 @@ INLINE void activate_row(float *x, int64_t width, int64_t activation) {
         for (int64_t i = 0; i < width; i++) x[i] = gelu(x[i]);
     else if (activation == SILU)
         for (int64_t i = 0; i < width; i++) x[i] = silu(x[i]);
+    else if (activation == GELU_TANH)
+        for (int64_t i = 0; i < width; i++) x[i] = gelu_tanh(x[i]);
     else
         for (int64_t i = 0; i < width; i++) x[i] = x[i] < 0.0f ? 0.0f : x[i];
 }

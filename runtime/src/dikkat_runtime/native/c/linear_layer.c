@@ -2,7 +2,7 @@
  *
  * A row has the same bits in any company: see linear.h.
  */
-#include "linear.h"
+#include "layers.h"
 #include "threads.h"
 
 #include <stdlib.h>
@@ -48,4 +48,29 @@ int linear_layer(const Linear *linear, const float *from, float *to, int64_t row
     share_out(threads, row_blocks * ((linear->outputs + part - 1) / part), 1, layer_share, &layer);
     free(scratch);
     return 0;
+}
+
+/* Rows that are activated by one thread before the next one takes some. */
+#define ACTIVATED_TOGETHER 16
+
+typedef struct {
+    float *to;
+    const float *from;
+    int64_t width, gated, activation;
+} Activated;
+
+static void activate_share(const void *job, int64_t row, int64_t thread) {
+    const Activated *a = job;
+    float *to = a->to + row * a->width;
+    const float *from = a->from + row * (a->width << a->gated);
+    (void)thread;
+    memcpy(to, from, sizeof(float) * a->width);
+    activate_row(to, a->width, a->activation);
+    for (int64_t i = 0; a->gated && i < a->width; i++) to[i] *= from[a->width + i];
+}
+
+/* Twin: the activations of nn/layers.py. Dense (rows, width) from as many, or where it is `gated` from (rows, 2 * width), of
+ * which the second half is multiplied by the first one after the activation. */
+void activate_rows(float *to, const float *from, int64_t rows, int64_t width, int64_t gated, int64_t activation, int64_t threads) {
+    share_out(threads, rows, ACTIVATED_TOGETHER, activate_share, &(Activated){to, from, width, gated, activation});
 }

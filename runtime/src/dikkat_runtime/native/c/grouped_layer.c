@@ -1,0 +1,219 @@
+/* Linear layers with weights in eight or four bits, each group of GROUP inputs on a scale of its own, as activations are.
+ *
+ * A weight is scale * q + least, with q from 0 on; the activations of a group are scale * q, with q from -127 to 127. So
+ * a large entry costs its own group some precision, and no other one: what language models need, whose activations have
+ * few that are far larger than the rest. A row has the same bits in any company.
+ */
+#include "byte_parts.h"
+#include "layout.h"
+#include "threads.h"
+
+#include <stdlib.h>
+
+#define GROUP 32
+/* Vectors of outputs, and rows, whose sums stay in registers. */
+#define GROUP_VECTORS 4
+#define GROUP_ROWS (REGISTERS == 32 ? 3 : 1)
+#define GROUP_PANEL (GROUP_VECTORS * LANES)
+/* Rows that a panel is multiplied with before the next one is: their outputs stay in the cache until its line is full. */
+#define ROWS_PER_PANEL 96
+/* Rows that are rounded by one thread before the next one takes some. */
+#define ROUNDED_TOGETHER 4
+
+typedef struct {
+    uint8_t *weight;   /* panels of groups: scale and least of each output in bfloat16, then fours of q side by side */
+    const float *bias; /* (outputs) or null */
+    int64_t inputs, outputs, bits;
+} Grouped;
+SIZE_OF(Grouped);
+
+/* Bytes of a group of a panel. */
+INLINE int64_t group_bytes(int64_t bits) { return GROUP_PANEL * (4 + GROUP * bits / 8); }
+
+/* Bytes that `weight` takes. */
+int64_t grouped_bytes(const Grouped *g) {
+    return groups_of(g->outputs, GROUP_PANEL) * groups_of(g->inputs, GROUP) * group_bytes(g->bits);
+}
+
+typedef struct {
+    const Grouped *to;
+    const float *from; /* (outputs, inputs), its rows `step` apart */
+    int64_t step;
+} GroupPacking;
+
+/* The weights of one output in one group: bytes of fours that are GROUP_PANEL fours apart, or half of such a byte. */
+INLINE void pack_group(uint8_t *to, int64_t output, const float *from, int64_t count, int64_t bits) {
+    float least = from[0], largest = from[0], most = (float)((1 << bits) - 1);
+    for (int64_t i = 1; i < count; i++) {
+        least = from[i] < least ? from[i] : least;
+        largest = from[i] > largest ? from[i] : largest;
+    }
+    uint16_t ends[2] = {to_bf16((largest - least) / most), to_bf16(least)};
+    float scale = from_bf16(ends[0]), share = share_of(scale);
+    least = from_bf16(ends[1]);
+    memcpy(to + 4 * output, ends, sizeof ends);
+    uint8_t *fours = to + 4 * GROUP_PANEL;
+    for (int64_t i = 0; i < count; i++) {
+        float q = nearbyintf((from[i] - least) * share);
+        uint8_t byte = (uint8_t)(q < 0 ? 0 : q > most ? most : q);
+        int64_t four = i / QUAD, half = bits == 4 ? four & 1 : 0;
+        fours[((bits == 4 ? four / 2 : four) * GROUP_PANEL + output) * QUAD + i % QUAD] |= (uint8_t)(byte << 4 * half);
+    }
+}
+
+static void pack_share(const void *job, int64_t panel, int64_t thread) {
+    const GroupPacking *p = job;
+    const Grouped *g = p->to;
+    int64_t groups = groups_of(g->inputs, GROUP), first = panel * GROUP_PANEL, bytes = group_bytes(g->bits);
+    uint8_t *to = g->weight + panel * groups * bytes;
+    (void)thread;
+    memset(to, 0, groups * bytes);
+    for (int64_t group = 0; group < groups; group++, to += bytes)
+        for (int64_t o = 0; o < smaller_of(g->outputs - first, GROUP_PANEL); o++)
+            pack_group(to, o, p->from + (first + o) * p->step + group * GROUP, smaller_of(g->inputs - group * GROUP, GROUP),
+                       g->bits);
+}
+
+/* Fills `weight` from a matrix in float32. */
+void pack_groups(const Grouped *to, const float *from, int64_t step, int64_t threads) {
+    share_out(threads, groups_of(to->outputs, GROUP_PANEL), 1, pack_share, &(GroupPacking){to, from, step});
+}
+
+/* Activations: (rows, groups of GROUP) bytes, and of each group its scale and the sum of what it stands for. */
+typedef struct {
+    const Grouped *layer;
+    const float *from; /* (rows, inputs) */
+    float *to;         /* (rows, outputs) */
+    int8_t *entries;
+    float *scales, *sums;
+    int64_t rows, groups;
+} GroupedRows;
+
+static void round_share(const void *job, int64_t row, int64_t thread) {
+    const GroupedRows *r = job;
+    int64_t inputs = r->layer->inputs;
+    const float *from = r->from + row * inputs;
+    int8_t *to = r->entries + row * r->groups * GROUP;
+    (void)thread;
+    for (int64_t group = 0; group < r->groups; group++, from += GROUP, to += GROUP) {
+        int64_t count = smaller_of(inputs - group * GROUP, GROUP);
+        float scale = scale_of_row(from, count, 1), share = share_of(scale);
+        int32_t sum = 0;
+        memset(to, 0, GROUP);
+#pragma omp simd reduction(+ : sum)
+        for (int64_t i = 0; i < count; i++) {
+            int32_t q = (int32_t)nearbyintf(from[i] * share);
+            to[i] = (int8_t)q;
+            sum += q;
+        }
+        r->scales[row * r->groups + group] = scale;
+        r->sums[row * r->groups + group] = scale * (float)sum;
+    }
+}
+
+/* Bytes from 0 to 255 as they are multiplied. */
+INLINE Fours unsigned_fours(ivec bytes) {
+#if MULTIPLIES_BYTES
+    return bytes;
+#else
+    return (Fours){(halves)(bytes & 0x00ff00ff), (halves)(bytes >> 8 & 0x00ff00ff)};
+#endif
+}
+
+/* sums += the products of a four of each of `rows` rows with a panel's fours. */
+INLINE void add_group_four(ivec sums[GROUP_ROWS][GROUP_VECTORS], const int8_t *entries, int64_t row_step, const ivec *bytes,
+                           const int rows) {
+    Fours weights[GROUP_VECTORS];
+#pragma GCC unroll 4
+    for (int v = 0; v < GROUP_VECTORS; v++) weights[v] = unsigned_fours(bytes[v]);
+#pragma GCC unroll 6
+    for (int row = 0; row < rows; row++) {
+        int32_t four;
+        memcpy(&four, entries + row * row_step, sizeof four);
+        Fours of_row = signed_fours((ivec){0} + four);
+#pragma GCC unroll 4
+        for (int v = 0; v < GROUP_VECTORS; v++) sums[row][v] = add_products(sums[row][v], weights[v], of_row);
+    }
+}
+
+/* The outputs of a panel of `rows` rows from `row` on, both constants where this is used. */
+INLINE void grouped_block(const GroupedRows *r, int64_t row, const uint8_t *weight, int64_t first, const int bits,
+                          const int rows) {
+    int64_t groups = r->groups, step = groups * GROUP, bytes = group_bytes(bits);
+    const int8_t *entries = r->entries + row * step;
+    vec totals[GROUP_ROWS][GROUP_VECTORS] = {{{0}}};
+    for (int64_t group = 0; group < groups; group++, entries += GROUP, weight += bytes) {
+        ivec sums[GROUP_ROWS][GROUP_VECTORS] = {{{0}}};
+        const uint8_t *fours = weight + 4 * GROUP_PANEL;
+        __builtin_prefetch(weight + 4 * bytes, 0, 2);
+#pragma GCC unroll 8
+        for (int64_t four = 0; four < GROUP / QUAD; four += 8 / bits, fours += GROUP_PANEL * QUAD) {
+            ivec own[GROUP_VECTORS], next[GROUP_VECTORS];
+#pragma GCC unroll 4
+            for (int v = 0; v < GROUP_VECTORS; v++) {
+                own[v] = *(const loose_ivec *)(fours + v * LANES * QUAD);
+                next[v] = own[v] >> 4 & 0x0f0f0f0f;
+                if (bits == 4) own[v] &= 0x0f0f0f0f;
+            }
+            add_group_four(sums, entries + four * QUAD, step, own, rows);
+            if (bits == 4) add_group_four(sums, entries + (four + 1) * QUAD, step, next, rows);
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < GROUP_VECTORS; v++) {
+            ivec ends = *(const loose_ivec *)(weight + v * LANES * 4);
+            vec scale = (vec)(ends << 16), least = (vec)(ends & (int32_t)0xffff0000);
+#pragma GCC unroll 6
+            for (int i = 0; i < rows; i++) {
+                int64_t at = (row + i) * groups + group;
+                totals[i][v] += __builtin_convertvector(sums[i][v], vec) * (scale * r->scales[at]) + least * r->sums[at];
+            }
+        }
+    }
+    for (int i = 0; i < rows; i++) {
+        float *to = r->to + (row + i) * r->layer->outputs + first;
+        for (int v = 0; v < GROUP_VECTORS; v++) {
+            int64_t left = smaller_of(r->layer->outputs - first - v * LANES, LANES);
+            if (left <= 0) break;
+            vec bias = {0};
+            if (r->layer->bias) memcpy(&bias, r->layer->bias + first + v * LANES, sizeof(float) * left);
+            totals[i][v] += bias;
+            memcpy(to + v * LANES, &totals[i][v], sizeof(float) * left);
+        }
+    }
+}
+
+INLINE void grouped_panel(const GroupedRows *r, int64_t begin, int64_t end, int64_t panel, const int bits) {
+    const uint8_t *weight = r->layer->weight + panel * r->groups * group_bytes(bits);
+    for (int64_t row = begin, first = panel * GROUP_PANEL; row < end; row += GROUP_ROWS)
+        switch (end - row) {
+        case 1: grouped_block(r, row, weight, first, bits, 1); break;
+#if REGISTERS == 32
+        case 2: grouped_block(r, row, weight, first, bits, 2); break;
+#endif
+        default: grouped_block(r, row, weight, first, bits, GROUP_ROWS);
+        }
+}
+
+static void product_share(const void *job, int64_t index, int64_t thread) {
+    const GroupedRows *r = job;
+    int64_t panels = groups_of(r->layer->outputs, GROUP_PANEL), begin = index / panels * ROWS_PER_PANEL;
+    int64_t end = smaller_of(r->rows, begin + ROWS_PER_PANEL);
+    (void)thread;
+    if (r->layer->bits == 4)
+        grouped_panel(r, begin, end, index % panels, 4);
+    else
+        grouped_panel(r, begin, end, index % panels, 8);
+}
+
+/* Dense (rows, inputs) to dense (rows, outputs). Returns 0, or 1 for want of memory. */
+int grouped_layer(const Grouped *layer, const float *from, float *to, int64_t rows, int64_t threads) {
+    if (!rows) return 0;
+    int64_t groups = groups_of(layer->inputs, GROUP), all = rows * groups, panels = groups_of(layer->outputs, GROUP_PANEL);
+    float *scales = aligned_alloc(64, groups_of(all * (8 + GROUP), 64) * 64);
+    if (!scales) return 1;
+    GroupedRows r = {layer, from, to, (int8_t *)(scales + 2 * all), scales, scales + all, rows, groups};
+    share_out(rows < ROUNDED_TOGETHER ? 1 : threads, rows, ROUNDED_TOGETHER, round_share, &r);
+    share_out(threads, panels * groups_of(rows, ROWS_PER_PANEL), groups_of(panels, 8 * threads), product_share, &r);
+    free(scales);
+    return 0;
+}
