@@ -94,7 +94,7 @@ def prepared(run: Path, site: Path, peers: Path | None, texts: Sequence[str]) ->
     from dikkat.run_directory import RunDirectory
     from dikkat.web.module import write_module
     from dikkat.web.opening import open_for_web
-    from dikkat.web.page import write_live_page
+    from dikkat.web.page import live_page
     from dikkat_runtime.engine.options import BeamOptions
 
     copy = site / "run"
@@ -104,7 +104,8 @@ def prepared(run: Path, site: Path, peers: Path | None, texts: Sequence[str]) ->
     for precision in ("int8", "float32"):
         write_module(open_for_web(copy, precision), site / precision)
         sides[f"dikkat {precision}"] = ["dikkat", precision, True]
-    write_live_page(open_for_web(copy), site / "page.html", examples=[next(text for text in texts if text)])
+    page = live_page(open_for_web(copy), examples=[next(text for text in texts if text)])
+    (site / "page.html").write_text(page, encoding="utf-8")
     sides["dikkat int8, JavaScript alone"] = ["dikkat", "int8", False]
     if peers:
         (site / "node_modules").symlink_to((peers / "node_modules").resolve())

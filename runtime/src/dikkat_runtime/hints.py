@@ -4,6 +4,7 @@ import os
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 NAME = "dikkat"
@@ -39,6 +40,18 @@ def called_program() -> str:
 def piped(*words: str | Path, text: str = "") -> str:
     """Return the line for the shell that gives `text` (or … in its place) to the standard input of a command."""
     return f"echo {_quoted(text) if text else '…'} | {command(*words)}"
+
+
+def without_options(words: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Return the words of a command without the options of these names, and their values."""
+    kept: list[str] = []
+    is_value = False
+    for word in words:
+        name, equals, _ = word.partition("=")
+        if not is_value and name not in names:
+            kept.append(word)
+        is_value = not is_value and name in names and not equals
+    return kept
 
 
 def _quoted(word: str | Path) -> str:

@@ -11,7 +11,7 @@ from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.errors import UsageError, msg
 
 if TYPE_CHECKING:
-    from dikkat.interop.ctranslate2.agreement import Checked, Precision
+    from dikkat.interop.ctranslate2.agreement import Precision
 
 
 Target = Literal["runtime", "web", "huggingface", "ctranslate2", "argos", "onnx", "marian", "keras"]
@@ -53,12 +53,10 @@ def export(
     if to == "runtime":
         return _export_runtime(run, out, precision, with_corrections)
     _require_undamaged(run)
-    if to == "ctranslate2":
-        _export_ctranslate2(run, out, precision)
-    elif to == "argos":
-        _export_argos(run, out, precision)
-    elif to == "web":
+    if to == "web":
         _export_web(run, out, precision)
+    elif to in ("ctranslate2", "argos"):
+        _export_checked(run, to, out, precision)
     else:
         _export_compared(run, to, out, precision)
     _note_what_stays(run, to, out)
@@ -143,30 +141,21 @@ def _export_compared(run: Path, to: Target, out: Path, precision: WebPrecision) 
         print_note("{out}/README.md shows how to use it", out)
 
 
-def _export_ctranslate2(run: Path, out: Path, precision: WebPrecision) -> None:
+def _export_checked(run: Path, to: Target, out: Path, precision: WebPrecision) -> None:
+    """Write what CTranslate2 computes, as its folder or a package of Argos, and say how it was compared."""
+    chosen: Precision = "int8" if precision == "int8" else "float32"
     with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
-        from dikkat.interop.ctranslate2.writing import export_ctranslate2
+        if to == "argos":
+            from dikkat.interop.argos_package import export_argos
+            from dikkat.web.opening import chosen_precision
 
-        chosen: Precision = "int8" if precision == "int8" else "float32"
-        checked = export_ctranslate2(run, out, chosen)
-    _print_checked(out, chosen, checked)
-    print_note("{out}/README.md shows how to translate with it", out)
+            chosen = "int8" if chosen_precision(run, precision) == "int8" else "float32"
+            checked = export_argos(run, out, chosen)
+        else:
+            from dikkat.interop.ctranslate2.writing import export_ctranslate2
 
-
-def _export_argos(run: Path, out: Path, precision: WebPrecision) -> None:
-    with Announced(msg("{out}: writing the model of {run} and comparing it with the run", out, run)):
-        from dikkat.interop.argos_package import export_argos
-        from dikkat.web.opening import chosen_precision
-
-        chosen: Precision = "int8" if chosen_precision(run, precision) == "int8" else "float32"
-        checked = export_argos(run, out, chosen)
-    _print_checked(out, chosen, checked)
-    print_note("install it with: argospm install {out}", out)
-
-
-def _print_checked(out: Path, precision: str, checked: "Checked") -> None:
-    """Say what was written and how it was compared with the run."""
-    print_note("wrote {out} ({precision})", out, precision)
+            checked = export_ctranslate2(run, out, chosen)
+    print_note("wrote {out} ({precision})", out, chosen)
     if checked.how == "texts":
         print_note("CTranslate2 writes {count} sample sentences as the run does", checked.sentences)
     elif checked.how == "chrf":
@@ -182,3 +171,7 @@ def _print_checked(out: Path, precision: str, checked: "Checked") -> None:
         print_note(
             "every weight was read back and compared; with CTranslate2 (pip install ctranslate2) texts would be, too"
         )
+    if to == "argos":
+        print_note("install it with: argospm install {out}", out)
+    else:
+        print_note("{out}/README.md shows how to translate with it", out)

@@ -56,9 +56,6 @@ def import_checkpoint(
             print_note("left out: {names}", named)
         else:
             print_note("left out, heads of other tasks: {names}", named)
-    kind = imported.task
-    if kind == "classifier":
-        following = piped("classify", out)
-    else:
-        following = piped("translate" if kind == "translator" else "generate" if kind == "lm" else "embed", out)
+    verbs = {"classifier": "classify", "translator": "translate", "lm": "generate"}
+    following = piped(verbs.get(imported.task, "embed"), out)
     print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)

@@ -35,8 +35,8 @@ def page(
     """
     from dikkat.tasks.inspection.over_training import OverTraining
     from dikkat.web.opening import example_sentences, open_for_web
-    from dikkat.web.page import MAX_QUICK_SIZE, lesson_path, write_live_page
-    from dikkat_runtime.files import probe_next_to, write_errors
+    from dikkat.web.page import MAX_QUICK_SIZE, lesson_path, live_page
+    from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 
     source = None if lesson is None else lesson_path(lesson)
     run = run or _quickstart_run(lesson)
@@ -53,7 +53,9 @@ def page(
     with Announced(msg("{out}: packing the model of {run}", path, run)):
         model = open_for_web(run, precision)
         examples = example_sentences(run, MAX_EXAMPLES)
-        size = write_live_page(model, path, language=language(), examples=examples, lesson=steps)
+        content = live_page(model, language(), examples, steps).encode()
+        write_atomically(path, content)
+    size = len(content)
     print_note(
         "wrote {path} ({size:.1f} MB, {precision}): open it in a browser", path, size / 1000000.0, model.precision
     )

@@ -25,7 +25,7 @@ from dikkat.training.distributed.environment import (
 from dikkat_runtime.cli.signals import Interrupted, StopSignal, sigint_blocked
 from dikkat_runtime.errors import StoppedError, UsageError, msg
 from dikkat_runtime.files import write_errors
-from dikkat_runtime.hints import command
+from dikkat_runtime.hints import command, without_options
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.process_signals import end_with_parent, signals_held
 
@@ -130,7 +130,7 @@ def launch(
     with write_errors(out):
         if out.exists():
             require_writable(out, resume)
-    words = without_options(sys.argv[1:])
+    words = without_options(sys.argv[1:], _OPTIONS)
     again = resume_command(kind, out, device, count, launcher, max_restarts)
     with _environment_restored():
         os.environ |= {LAUNCHER: launcher, MAX_RESTARTS: str(max_restarts)}
@@ -246,18 +246,6 @@ def with_restarts(start: Callable[[], int], max_restarts: int) -> int:
                 raise
         restarts += 1
         print(msg("a process was lost; restarting from the last checkpoint"), file=sys.stderr, flush=True)
-
-
-def without_options(words: Sequence[str]) -> list[str]:
-    """Return the arguments of a command without those for their launcher, and their values."""
-    kept: list[str] = []
-    is_value = False
-    for word in words:
-        name, equals, _ = word.partition("=")
-        if not is_value and name not in _OPTIONS:
-            kept.append(word)
-        is_value = not is_value and name in _OPTIONS and not equals
-    return kept
 
 
 def exit_code_of(codes: Mapping[int, int], again: str) -> int:

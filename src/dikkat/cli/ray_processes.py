@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 from typing import Any
 
 from dikkat.cli.rank_endings import has_said
@@ -84,8 +84,7 @@ class RayLauncher:
                     self.close()
                     fit.join(ENDS_WITHIN)
                 raise
-        codes: dict[int, int] = self._ray.get(board.codes.remote())
-        is_said: bool = self._ray.get(board.is_said.remote())
+        codes, is_said = self._ray.get(board.ends.remote())
         self._ray.kill(board)
         if stop.number is not None:
             if not is_said:
@@ -164,13 +163,9 @@ class _Board:
         self._codes[rank] = code
         self._is_said |= is_said
 
-    def codes(self) -> dict[int, int]:
-        """Return the exit codes of the ranks that ended."""
-        return self._codes
-
-    def is_said(self) -> bool:
-        """Tell whether a rank has said why it ended."""
-        return self._is_said
+    def ends(self) -> tuple[dict[int, int], bool]:
+        """Return the exit codes of the ranks that ended, and whether one has said why."""
+        return self._codes, self._is_said
 
     def stop(self) -> None:
         """Ask all ranks to stop."""
@@ -185,13 +180,16 @@ def run_rank_process(config: Mapping[str, Any]) -> None:
     import ray
 
     with tempfile.TemporaryDirectory(prefix="dikkat-") as folder:
+        # the name by which torchrun would tell a rank of its folder
+        error_file = Path(folder) / "run" / "attempt_0" / "0" / "error.json"
+        error_file.parent.mkdir(parents=True)
         variables = {
             **os.environ,
             **config["variables"],
             LAUNCHED: str(time.monotonic()),
             "TORCHELASTIC_RUN_ID": "ray",
             "TORCHELASTIC_USE_AGENT_STORE": "True",
-            "TORCHELASTIC_ERROR_FILE": _error_file(Path(folder)),
+            "TORCHELASTIC_ERROR_FILE": str(error_file),
         }
         process = subprocess.Popen(
             [sys.executable, "-m", "dikkat", *config["words"]],
@@ -205,13 +203,6 @@ def run_rank_process(config: Mapping[str, Any]) -> None:
         ray.get(config["board"].end.remote(int(variables["RANK"]), process.wait(), has_said(Path(folder))))
 
 
-def _error_file(logs: Path) -> str:
-    """Return the name by which torchrun would tell a rank of its folder in `logs`, and make that folder."""
-    path = logs / "run" / "attempt_0" / "0" / "error.json"
-    path.parent.mkdir(parents=True)
-    return str(path)
-
-
 def _wait_for(process: subprocess.Popen[str], board: Any) -> None:
     """Pass on what a rank says until it ends, and end it by SIGTERM where the launcher asks for that."""
     import ray
@@ -222,7 +213,7 @@ def _wait_for(process: subprocess.Popen[str], board: Any) -> None:
     is_ended = False
     while reader.is_alive() or not lines.empty():
         reader.join(POLL_SECONDS)
-        if ray.get(board.report.remote(_waiting(lines))) and not is_ended:
+        if ray.get(board.report.remote([lines.get() for _ in range(lines.qsize())])) and not is_ended:
             process.terminate()
             is_ended = True
 
@@ -231,12 +222,3 @@ def _read(process: subprocess.Popen[str], lines: SimpleQueue[str]) -> None:
     assert process.stderr is not None
     for line in process.stderr:
         lines.put(line.rstrip("\n"))
-
-
-def _waiting(lines: SimpleQueue[str]) -> list[str]:
-    waiting: list[str] = []
-    while True:
-        try:
-            waiting.append(lines.get_nowait())
-        except Empty:
-            return waiting

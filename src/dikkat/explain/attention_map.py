@@ -160,22 +160,13 @@ class SentenceMaps(Sequence[AttentionMap]):
         Raises `UsageError`, which counts from 1 and lists the choices.
         """
         require_known_map(map(map_key, self.maps), stack, kind, layer, head)
+        wanted = (stack, kind, layer, head)
         selected = [
-            attention_map
-            for attention_map in self.maps
-            if (attention_map.stack, attention_map.kind) == (stack, kind)
-            and layer in (None, attention_map.layer)
-            and head in (None, attention_map.head)
+            one
+            for one in self.maps
+            if all(asked in (None, its) for asked, its in zip(wanted, map_key(one), strict=True))
         ]
-        return tuple(
-            sorted(
-                selected,
-                key=lambda attention_map: (
-                    attention_map.layer,
-                    -1 if attention_map.head is None else attention_map.head,
-                ),
-            )
-        )
+        return tuple(sorted(selected, key=lambda one: (one.layer, -1 if one.head is None else one.head)))
 
 
 def map_key(attention_map: AttentionMap) -> MapKey:
@@ -371,9 +362,7 @@ def peak_lines(sentence: SentenceMaps) -> list[str]:
     """
     words = written_words(sentence)
     lines: list[str] = []
-    for (stack, kind, layer), group in groupby(
-        words.maps, key=lambda attention_map: (attention_map.stack, attention_map.kind, attention_map.layer)
-    ):
+    for (stack, kind, layer), group in groupby(words.maps, key=lambda one: map_key(one)[:3]):
         heads = list(group)
         lines += [""] if lines else []
         lines.append(translated("{attention_name}, layer {layer}", attention_name(stack, kind), layer + 1))
@@ -382,15 +371,8 @@ def peak_lines(sentence: SentenceMaps) -> list[str]:
 
 
 def _rows(heads: Sequence[AttentionMap]) -> Iterator[list[str]]:
-    yield [
-        "",
-        *(
-            localized(
-                msg("mean of heads") if attention_map.head is None else msg("head {head}", attention_map.head + 1)
-            )
-            for attention_map in heads
-        ),
-    ]
+    names = (msg("mean of heads") if one.head is None else msg("head {head}", one.head + 1) for one in heads)
+    yield ["", *map(localized, names)]
     for row, word in enumerate(heads[0].query_tokens):
         peaks = (peak(attention_map, row) for attention_map in heads)
         yield [word, *(f"{looked_at} {share:.2f}" for looked_at, share in peaks)]

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dikkat.explain.trace import Array, Cell, ModelTrace, trace_cell
+from dikkat.explain.head_analysis.importance import exact
+from dikkat.explain.trace import Cell, ModelTrace, trace_cell
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
 from dikkat.nn.recorder import MapName, name_of
@@ -46,9 +47,9 @@ class Capture:
             head=head,
             kind=self.name.kind,
             num_heads=num_heads,
-            query_input=_exact(self.query_input[query]),
+            query_input=exact(self.query_input[query]),
             # (H * K,) -> (H, K)
-            module_output=_exact(self.output[query].view(num_heads, -1)[head]),
+            module_output=exact(self.output[query].view(num_heads, -1)[head]),
             has_bias=self.module.query_has_bias,
             turns=self._turns(),
             positions_added=positions_added,
@@ -64,19 +65,19 @@ class Capture:
             if rule.bilinear is not None:
                 q = rule.bilinear.project_query(q)
             if isinstance(rule.score, AdditiveScore):
-                score_vector = _exact(rule.score.vector.view(q.shape[1], -1)[head])
+                score_vector = exact(rule.score.vector.view(q.shape[1], -1)[head])
             elif callable(rule.score):
                 raise UsageError("this attention has a score function of its own, whose terms are not known")
             if rule.bias is not None:
                 scaled = q * inverse_temperature(q, rule.score, rule.beta)
-                bias = _exact(rule.bias(scaled, k.shape[2]).expand(shape)[0, head, query])
+                bias = exact(rule.bias(scaled, k.shape[2]).expand(shape)[0, head, query])
         return Cell(
             query_number=query + 1,
             query_token=query_token,
             key_tokens=key_tokens,
-            query=_exact(q[0, head, query]),
-            keys=_exact(k[0, head]),
-            values=_exact(v[0, head]),
+            query=exact(q[0, head, query]),
+            keys=exact(k[0, head]),
+            values=exact(v[0, head]),
             beta=inverse_temperature(q, rule.score, rule.beta),
             allowed=None if mask is None else mask.expand(shape)[0, head, query].cpu().numpy(),
             bias=bias,
@@ -134,8 +135,3 @@ def _find(model: nn.Module, name: MapName) -> MultiHeadAttention:
     raise UsageError("there is no layer {layer} in the {stack}: choose from 1 to {layers}").fill(
         name.layer + 1, name.stack, max(layers) + 1
     )
-
-
-def _exact(tensor: Tensor) -> Array:
-    array: Array = tensor.detach().double().cpu().numpy()
-    return array

@@ -17,7 +17,6 @@ from dikkat_runtime.files import write_atomically
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-if TYPE_CHECKING:
     from matplotlib.font_manager import FontEntry
 
 

@@ -122,25 +122,21 @@ def plot_confusion(labels: Sequence[str], confusion: NDArray[np.int64], path: Pa
     check_format(path)
     names = [printable(label, _MAX_CLASS_LABEL_LENGTH) for label in labels]
     with fonts_with(names, path):
-        save_figure(_confusion(names, confusion), path)
-
-
-def _confusion(labels: Sequence[str], confusion: NDArray[np.int64]) -> Figure:
-    size = min(2.2 + _CELL_INCHES * len(labels), _MAX_INCHES)
-    figure = new_figure((size + 0.8, size))
-    axes = figure.subplots()
-    shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
-    image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
-    axes.set_xticks(range(len(labels)), labels, rotation=90, parse_math=False)
-    axes.set_yticks(range(len(labels)), labels, parse_math=False)
-    axes.set_xlabel("taken for")
-    axes.set_ylabel("is")
-    if len(labels) <= _NUMBERED_UP_TO:
-        for (row, column), count in np.ndenumerate(confusion):
-            colour = "white" if shares[row, column] > 0.5 else "black"
-            axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=8)
-    figure.colorbar(image, ax=axes, shrink=0.7).set_label("share of the class")
-    return figure
+        size = min(2.2 + _CELL_INCHES * len(names), _MAX_INCHES)
+        figure = new_figure((size + 0.8, size))
+        axes = figure.subplots()
+        shares = confusion / np.maximum(confusion.sum(axis=1, keepdims=True), 1)
+        image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
+        axes.set_xticks(range(len(names)), names, rotation=90, parse_math=False)
+        axes.set_yticks(range(len(names)), names, parse_math=False)
+        axes.set_xlabel("taken for")
+        axes.set_ylabel("is")
+        if len(names) <= _NUMBERED_UP_TO:
+            for (row, column), count in np.ndenumerate(confusion):
+                colour = "white" if shares[row, column] > 0.5 else "black"
+                axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=8)
+        figure.colorbar(image, ax=axes, shrink=0.7).set_label("share of the class")
+        save_figure(figure, path)
 
 
 def plot_words(
@@ -160,22 +156,18 @@ def plot_words(
     chosen = np.sort(np.argsort(-np.abs(occlusion), kind="stable")[:most])
     names = [printable(words[index], _MAX_CLASS_LABEL_LENGTH) for index in chosen]
     with fonts_with([title, *names], path):
-        save_figure(_words(names, occlusion[chosen], attention[chosen], printable(title, _MAX_TITLE_LENGTH)), path)
-
-
-def _words(names: Sequence[str], occlusion: NDArray[np.float64], attention: NDArray[np.float64], title: str) -> Figure:
-    figure = new_figure((7.5, 1.2 + 0.24 * len(names)))
-    left, right = figure.subplots(1, 2, sharey=True)
-    heights = np.arange(len(names))
-    left.barh(heights, occlusion, color=[_FOR if value > 0 else _AGAINST for value in occlusion])
-    left.axvline(0.0, color="black", linewidth=0.6)
-    left.set_xlabel("evidence for the label (nats)")
-    right.barh(heights, 100 * attention, color="gray")
-    right.set_xlabel("attention (%)")
-    left.set_yticks(heights, names, fontsize=8, parse_math=False)
-    left.invert_yaxis()
-    figure.suptitle(title, parse_math=False)
-    return figure
+        figure = new_figure((7.5, 1.2 + 0.24 * len(names)))
+        left, right = figure.subplots(1, 2, sharey=True)
+        heights, effects = np.arange(len(names)), occlusion[chosen]
+        left.barh(heights, effects, color=[_FOR if value > 0 else _AGAINST for value in effects])
+        left.axvline(0.0, color="black", linewidth=0.6)
+        left.set_xlabel("evidence for the label (nats)")
+        right.barh(heights, 100 * attention[chosen], color="gray")
+        right.set_xlabel("attention (%)")
+        left.set_yticks(heights, names, fontsize=8, parse_math=False)
+        left.invert_yaxis()
+        figure.suptitle(printable(title, _MAX_TITLE_LENGTH), parse_math=False)
+        save_figure(figure, path)
 
 
 def max_pooled(attention_map: AttentionMap, longest: int) -> tuple[AttentionMap, tuple[int, int]]:
@@ -279,22 +271,21 @@ def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str =
     if not panels:
         raise DataError("there is no training curve to draw: no validation has been recorded yet")
     with fonts_with([title], path):
-        save_figure(_training(panels, scores, title), path)
-
-
-def _training(panels: Sequence[tuple[Mapping[str, _Curve], str]], scores: Mapping[str, _Curve], title: str) -> Figure:
-    figure = new_figure((7.0, 0.6 + 2.8 * len(panels)))
-    stacked = figure.subplots(len(panels), 1, squeeze=False, sharex=True).flatten()
-    for axes, (curves, label) in zip(stacked, panels, strict=True):
-        _draw_curves(axes, curves, label)
-    if scores:
-        _mark_best(stacked[-1], *next(iter(scores.values())), name=next(iter(scores)))
-    stacked[-1].set_xlabel("update (optimizer step)")
-    stacked[-1].locator_params(axis="x", integer=True)
-    figure.align_ylabels()
-    if title:
-        _set_title(figure, title)
-    return figure
+        figure = new_figure((7.0, 0.6 + 2.8 * len(panels)))
+        stacked = figure.subplots(len(panels), 1, squeeze=False, sharex=True).flatten()
+        for axes, (curves, label) in zip(stacked, panels, strict=True):
+            _draw_curves(axes, curves, label)
+        if scores:
+            name, (steps, values) = next(iter(scores.items()))
+            best = max(values)
+            marked = f"best {name} {best:.1f} at update {steps[values.index(best)]:,}"
+            stacked[-1].set_title(marked, fontsize="small", loc="right")
+        stacked[-1].set_xlabel("update (optimizer step)")
+        stacked[-1].locator_params(axis="x", integer=True)
+        figure.align_ylabels()
+        if title:
+            _set_title(figure, title)
+        save_figure(figure, path)
 
 
 def _largest(pooled: Sequence[AttentionMap], tile: tuple[int, int]) -> float:
@@ -396,11 +387,6 @@ def _draw_curves(axes: Axes, curves: Mapping[str, _Curve], label: str) -> None:
     axes.set_ylabel(label)
     axes.grid(alpha=0.3)
     axes.legend(frameon=False)
-
-
-def _mark_best(axes: Axes, steps: list[int], values: list[float], name: str) -> None:
-    best = max(values)
-    axes.set_title(f"best {name} {best:.1f} at update {steps[values.index(best)]:,}", fontsize="small", loc="right")
 
 
 def _set_title(figure: Figure, title: str, highest: float = _MAX_MAP_INCHES) -> None:

@@ -6,7 +6,6 @@
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -95,8 +94,3 @@ def _compact(tokenizer: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     model = {name: tokenizer["model"][name] for name in ("type", "vocab", "merges") if name in tokenizer["model"]}
     return {name: tokenizer[name] for name in _KEPT_OF_TOKENIZER} | {"model": model}
-
-
-def name_of(run: Path, languages: tuple[str, ...]) -> str:
-    """Return the name that a page shows: the languages of a translator, or the name of the run directory."""
-    return "-".join(filter(None, languages)) or run.resolve().name

@@ -6,14 +6,14 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dikkat.web.model_file import WebModel, name_of
+from dikkat.web.model_file import WebModel
 from dikkat.web.reading_table import ngram_table, reading_table
 from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
 from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName, native_precision, read_record
-from dikkat_runtime.engine.settings import COMMON, ModelSettings, NeedsTorchError, model_settings
+from dikkat_runtime.engine.settings import COMMON, NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
@@ -91,10 +91,12 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
     data = section(config, "data", run)
     languages = str(data.get("source_language", "")), str(data.get("target_language", ""))
     joint = settings.target_vocab_size is None
+    positions = settings.max_positions if settings.positions == "learned" else None
     limits = limits_of_run(config, str(run / "config.json"))
+    defaults = SearchDefaults.of_run(config, str(run / "config.json"))
     return WebModel(
         task="translator",
-        name=name_of(run, languages),
+        name="-".join(filter(None, languages)) or run.resolve().name,
         settings=asdict(settings),
         arrays={name: arrays[name] for name in weights.used},
         embeddings={settings.source_matrix, settings.target_matrix},
@@ -105,23 +107,11 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         precision=precision,
         languages=languages,
         details={
-            "longest": _longest(settings, limits.longest),
-            "search": _search(run, config),
+            "longest": max(limits.longest, default_limits(MAX_SOURCE_TOKENS, positions).longest),
+            "search": {"lengthPenalty": defaults.length_penalty, "thorough": defaults.thorough},
             "reading": reading_table(languages, limits, usual_forms_of(config, languages[0]), source.unmet_marks),
         },
     )
-
-
-def _search(run: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the run says of its search, by the names of the browser engine."""
-    defaults = SearchDefaults.of_run(config, str(run / "config.json"))
-    return {"lengthPenalty": defaults.length_penalty, "thorough": defaults.thorough}
-
-
-def _longest(settings: ModelSettings, usual: int) -> int:
-    """Return the most tokens that a translator reads in one piece."""
-    positions = settings.max_positions if settings.positions == "learned" else None
-    return max(usual, default_limits(MAX_SOURCE_TOKENS, positions).longest)
 
 
 def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
@@ -182,7 +172,7 @@ def _reader(
     tied = config["task"] == "lm" and settings.tie_embeddings
     return WebModel(
         task=config["task"],
-        name=name_of(run, ()),
+        name=run.resolve().name,
         settings=asdict(settings),
         arrays={**{name: engine.weights.arrays[name] for name in engine.weights.used}, **more},
         embeddings={"output_weight" if tied else "embedding.weight"},

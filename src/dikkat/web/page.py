@@ -14,7 +14,6 @@ from dikkat.explain.explorer.document import fill, in_one_scope, inert, page_scr
 from dikkat.web.model_file import WebModel
 from dikkat.web.module import asset, core_bytes, service_script
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.files import write_atomically
 
 _FOLDER = Path(__file__).parent / "lessons"
 
@@ -72,29 +71,13 @@ MAX_QUICK_SIZE = 30_000_000
 """Bytes of a file above which phones and old laptops take seconds to open it."""
 
 
-def write_live_page(
-    model: WebModel,
-    path: Path,
-    *,
-    language: str = "en",
-    examples: Sequence[str] = (),
-    lesson: Mapping[str, Any] | None = None,
-) -> int:
-    """Write the page of a model, and return its size in bytes.
-
-    `examples` are texts to choose from; the first one is read when the page opens. With `lesson` (see
-    `dikkat.explain.lesson.answered`) the page opens in its first step. Raises `UsageError` for an unknown language, and
-    `DiskError` or `CannotCreateError` when `path` cannot be written.
-    """
-    content = live_page(model, language, examples, lesson).encode()
-    write_atomically(path, content)
-    return len(content)
-
-
 def live_page(
     model: WebModel, language: str = "en", examples: Sequence[str] = (), lesson: Mapping[str, Any] | None = None
 ) -> str:
     """Return the whole HTML file of a model; `language` is the one it opens in.
+
+    `examples` are texts to choose from; the first one is read when the page opens. With `lesson` (see
+    `dikkat.explain.lesson.answered`) the page opens in its first step.
 
     Its content security policy allows two scripts and one style by their hashes, a worker made of one of these scripts,
     and WebAssembly; no request, no frame, no form. Raises `UsageError` for another language.

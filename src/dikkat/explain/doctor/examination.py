@@ -339,6 +339,8 @@ class Claim:
     """Whether the claim is about a padded source; a language model reads texts of one length and is skipped."""
 
 
+_FINITE = (msg("no NaN"),)
+_APART = (*_FINITE, msg("positions meet only in attention"))
 CLAIMS = (
     Claim("no NaN", "weights, logits and gradients are finite in float32 and bfloat16", not_finite, 0.0),
     Claim(
@@ -346,7 +348,7 @@ CLAIMS = (
         "with attention silenced, a token changes nothing at another position",
         met_outside_attention,
         1e-6,
-        (msg("no NaN"),),
+        _FINITE,
         of_attending=True,
     ),
     Claim(
@@ -354,7 +356,7 @@ CLAIMS = (
         "later target tokens do not change earlier logits",
         seen_future,
         1e-6,
-        (msg("no NaN"), msg("positions meet only in attention")),
+        _APART,
         of_writing=True,
     ),
     Claim(
@@ -362,7 +364,7 @@ CLAIMS = (
         "later target tokens do not change earlier logits, with dropout on and drawn alike",
         seen_future_in_training,
         1e-6,
-        (msg("no NaN"), msg("positions meet only in attention")),
+        _APART,
         of_writing=True,
     ),
     Claim(
@@ -370,7 +372,7 @@ CLAIMS = (
         "neither more padding nor what the mask hides changes a logit (float64)",
         changed_by_padding,
         1e-6,
-        (msg("no NaN"), msg("positions meet only in attention")),
+        _APART,
         of_source=True,
     ),
     Claim(
@@ -378,14 +380,14 @@ CLAIMS = (
         "a sentence has the same logits alone and among others",
         changed_by_batch,
         1e-5,
-        (msg("no NaN"),),
+        _FINITE,
     ),
     Claim(
         "positions advance",
         "at step t the first decoder layer weighs a repeated token as teacher forcing does at t",
         misplaced_steps,
         1e-5,
-        (msg("no NaN"), msg("positions meet only in attention")),
+        _APART,
         of_writing=True,
         of_attending=True,
     ),
@@ -394,13 +396,7 @@ CLAIMS = (
         "cached steps of two hypotheses that are exchanged give the logits of teacher forcing",
         cached_steps_difference,
         1e-5,
-        (
-            msg("no NaN"),
-            msg("positions meet only in attention"),
-            msg("no future in evaluation"),
-            msg("padding changes nothing"),
-            msg("positions advance"),
-        ),
+        (*_APART, msg("no future in evaluation"), msg("padding changes nothing"), msg("positions advance")),
         of_writing=True,
     ),
     Claim(
@@ -408,14 +404,14 @@ CLAIMS = (
         "a query that may attend to nothing gives zero, with finite gradients",
         masked_rows_at_work,
         1e-6,
-        (msg("no NaN"),),
+        _FINITE,
     ),
     Claim(
         "weights sum to one",
         "every row of weights sums to one, as recorded and as used; none is negative",
         uneven_rows,
         1e-5,
-        (msg("no NaN"),),
+        _FINITE,
     ),
     Claim("every parameter learns", "a training step has a gradient for each parameter", without_gradient, 0.0),
 )
@@ -450,8 +446,6 @@ def _try(claim: Claim, specimen: Specimen, earlier: list[Proof]) -> Proof:
     except (ArithmeticError, LookupError, RuntimeError, TypeError, ValueError) as error:
         # a model that cannot even be run with these sentences has the fault that is looked for, or another
         violation, where = float("inf"), f"{type(error).__name__}: {' '.join(str(error).split())}"
-    proof = Proof(msg(claim.name), msg(claim.says), violation, claim.limit, where)
-    if proof.passed:
-        return Proof(msg(claim.name), msg(claim.says), violation, claim.limit)
-    culprit = next((proof.name for proof in earlier if proof.name in claim.rests_on and proof.outcome == "fail"), None)
-    return Proof(msg(claim.name), msg(claim.says), violation, claim.limit, where, culprit)
+    culprits = [proof.name for proof in earlier if proof.name in claim.rests_on and proof.outcome == "fail"]
+    found = () if violation <= claim.limit else (where, next(iter(culprits), None))
+    return Proof(msg(claim.name), msg(claim.says), violation, claim.limit, *found)

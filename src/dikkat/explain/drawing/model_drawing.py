@@ -1,7 +1,7 @@
 """Draw the outline of a model as SVG like figure 1 of Vaswani et al. (2017), with the real sizes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dikkat.explain.drawing.chart import document, element, path, text, text_width
@@ -125,7 +125,7 @@ class _Column:
         self._arrow(16.0)
         add = self.y
         self._box(
-            Part("norm", "Add") if self.norm_first else _with_title(sub_layer.norm, f"Add & {sub_layer.norm.title}")
+            Part("norm", "Add") if self.norm_first else replace(sub_layer.norm, title=f"Add & {sub_layer.norm.title}")
         )
         self._residual(branch, (add + self.y) / 2)
 
@@ -200,15 +200,11 @@ def _head(x: float, y: float, direction: str) -> str:
     return path(_HEADS[direction](x, y), class_="head")
 
 
-def _with_title(part: Part, title: str) -> Part:
-    return Part(part.kind, title, part.sizes, part.parameters)
-
-
 def _parts(stack: Stack) -> list[Part]:
     inside = [
         part
         for sub_layer in stack.block
-        for part in (sub_layer.part, _with_title(sub_layer.norm, f"Add & {sub_layer.norm.title}"))
+        for part in (sub_layer.part, replace(sub_layer.norm, title=f"Add & {sub_layer.norm.title}"))
     ]
     return [*stack.below, *inside, *stack.above]
 

@@ -212,7 +212,8 @@ class _Reader:
 
     def outline(self, title: str) -> Outline:
         config = self.config
-        dropped = [msg("{name} {rate:g}", name, rate) for name, rate in self._dropouts() if rate]
+        rates = {msg("dropout"): config.dropout, msg("dropout of attention weights"): config.attention_dropout}
+        dropped = [msg("{name} {rate:g}", name, rate) for name, rate in rates.items() if rate]
         return Outline(
             title=title,
             stacks=(self._encoder(), self._decoder()),
@@ -220,12 +221,6 @@ class _Reader:
             tied=config.tie_embeddings,
             notes=(_PLACEMENTS[config.norm_placement], *dropped),
             joint=config.target_vocab_size is None,
-        )
-
-    def _dropouts(self) -> tuple[tuple[str, float], ...]:
-        return (msg("dropout"), self.config.dropout), (
-            msg("dropout of attention weights"),
-            self.config.attention_dropout,
         )
 
     def _encoder(self) -> Stack:

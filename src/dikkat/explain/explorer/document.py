@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -196,8 +196,7 @@ class TokenizedText:
             raise ValueError(f"{len(self.tokens)} tokens need word numbers that rise from 0 to {len(self.words) - 1}")
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """Hold a hypothesis that one step of the search considered."""
 
     parent: int
@@ -220,8 +219,7 @@ class Beam:
     """Index of the candidate of each step that belongs to the target."""
 
 
-@dataclass(frozen=True, slots=True)
-class HeadOff:
+class HeadOff(NamedTuple):
     """Hold what the model writes without one head."""
 
     kind: MapKind
@@ -324,15 +322,12 @@ def _sentence(sentence: PageSentence, longest_dense: int) -> dict[str, Any]:
     return {
         "source": _text(sentence.source),
         "target": _text(sentence.target),
-        "score": _rounded(sentence.score),
+        "score": None if sentence.score is None else round(sentence.score, 4),
         "isGiven": sentence.is_given,
         "maps": _maps(sentence.maps, longest_dense),
         "rollout": _maps(sentence.rollout, longest_dense),
         "beam": None if sentence.beam is None else _beam(sentence.beam),
-        "headsOff": [
-            [head_off.kind, head_off.layer, head_off.head, head_off.text, _rounded(head_off.score)]
-            for head_off in sentence.heads_off
-        ],
+        "headsOff": [head_off._replace(score=round(head_off.score, 4)) for head_off in sentence.heads_off],
         "saliency": None
         if saliency is None
         else {
@@ -353,20 +348,7 @@ def _maps(maps: Maps, longest_dense: int) -> dict[str, list[dict[str, Any]]]:
 def _beam(beam: Beam) -> dict[str, Any]:
     """A candidate is [parent, label, log-probability, score, fate]."""
     steps = [
-        [
-            [
-                candidate.parent,
-                candidate.token,
-                _rounded(candidate.log_probability),
-                _rounded(candidate.score),
-                candidate.fate,
-            ]
-            for candidate in step
-        ]
+        [one._replace(log_probability=round(one.log_probability, 4), score=round(one.score, 4)) for one in step]
         for step in beam.steps
     ]
     return {"size": beam.size, "steps": steps, "path": list(beam.path)}
-
-
-def _rounded(number: float | None) -> float | None:
-    return None if number is None else round(number, 4)

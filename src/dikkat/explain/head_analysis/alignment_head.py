@@ -32,7 +32,10 @@ def rank_correlation(first: Array, second: Array) -> float:
         raise ValueError(f"ranks need two vectors of one length, not shapes {first.shape} and {second.shape}")
     if len(first) < 2:
         return math.nan
-    ours, theirs = (ranks - ranks.mean() for ranks in (_ranks(first), _ranks(second)))
+    # not at the top: most commands never need it
+    from scipy.stats import rankdata
+
+    ours, theirs = (ranks - ranks.mean() for ranks in map(rankdata, (first, second)))
     scale = math.sqrt((ours @ ours) * (theirs @ theirs))
     return float(ours @ theirs / scale) if scale else math.nan
 
@@ -55,14 +58,6 @@ def correlation_by_first_alone(length: int) -> float:
     is -1/2 on either side, (n - 1) / 4; the sum is divided by the sum of squares, n (n² - 1) / 12.
     """
     return 3.0 / (length + 1)
-
-
-def _ranks(values: Array) -> Array:
-    """From 1, the smallest first."""
-    _, groups, counts = np.unique(values, return_inverse=True, return_counts=True)
-    # the last rank of each group of equal values, less half of the way to its first
-    mean_ranks: Array = np.cumsum(counts) - (counts - 1) / 2
-    return mean_ranks[groups]
 
 
 @dataclass(frozen=True, slots=True)

@@ -192,7 +192,7 @@ def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target
     rows = torch.arange(len(fed), device=source.device)
     chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
     parts = [_gradient_rows(model, embedded, chunk, written[chunk]) for chunk in chunks]
-    return Influence(*(_array(torch.cat(side)) for side in zip(*parts, strict=True)))
+    return Influence(*(exact(torch.cat(side)) for side in zip(*parts, strict=True)))
 
 
 def occlusion(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tensor, "T+1"]) -> Array:
@@ -212,7 +212,7 @@ def occlusion(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tenso
         chunks = [masks[start : start + size] for start in range(0, length, size)]
         hidden = torch.cat([_log_probabilities(model, source, target, chunk) for chunk in chunks])
     # (S, T) -> (T, S)
-    return _array((whole - hidden).T)
+    return exact((whole - hidden).T)
 
 
 def _gradient_rows(
@@ -239,6 +239,7 @@ def _log_probabilities(model: EncoderDecoder, source: Tensor, target: Tensor, ma
     return cast(Tensor, logits.log_softmax(dim=-1).gather(2, written[..., None])[..., 0])
 
 
-def _array(tensor: Tensor) -> Array:
-    array: Array = tensor.double().cpu().numpy()
+def exact(tensor: Tensor) -> Array:
+    """Return the numbers of a tensor in float64, without their graph."""
+    array: Array = tensor.detach().double().cpu().numpy()
     return array

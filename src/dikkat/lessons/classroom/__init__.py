@@ -5,11 +5,11 @@
 of docs/checklist.md, are corrected.
 """
 
+from dikkat.evaluation.scores import bleu_k as bleu
 from dikkat.lessons.classroom import nyu, scratch, textbook
 from dikkat.lessons.classroom.nyu import KeyValueStore
 from dikkat.lessons.classroom.translating import (
     Vocab,
-    bleu,
     decoder_attention_weights,
     encoder_attention_weights,
     load_data_nmt,

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.utils.data import DataLoader, TensorDataset
 
-from dikkat.evaluation.scores import bleu_k
+from dikkat.explain.pictures import new_figure
 from dikkat.lessons.classroom.textbook import EncoderDecoder
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def show_heatmaps(
     """
     if matrices.dim() != 4:
         raise ValueError(f"matrices must be (rows, columns, queries, keys), but have {matrices.dim()} dimensions")
-    figure = _new_figure(figsize)
+    figure = new_figure(figsize)
     rows, columns = matrices.shape[:2]
     cells: Any = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     image: Any = None
@@ -58,19 +58,13 @@ def show_heatmaps(
 
 def plot_positions(P: Tensor, columns: Sequence[int] = (6, 7, 8, 9), figsize: tuple[float, float] = (6, 2.5)) -> Figure:
     """Some columns of the table P (1, positions, num_hiddens) over the positions."""
-    figure = _new_figure(figsize)
+    figure = new_figure(figsize)
     axes = figure.subplots()
     for column in columns:
         axes.plot(P[0, :, column].detach().cpu().numpy(), label=f"Col {column}")
     axes.set_xlabel("Row (position)")
     axes.legend()
     return figure
-
-
-def _new_figure(figsize: tuple[float, float]) -> Figure:
-    from matplotlib.figure import Figure
-
-    return Figure(figsize=figsize, layout="constrained")
 
 
 RESERVED = ("<unk>", "<pad>", "<bos>", "<eos>")
@@ -203,8 +197,3 @@ def decoder_attention_weights(sequence: Sequence[Maps], num_steps: int) -> tuple
         # (num_layers, num_heads, 1, num_steps) a word
         weights.append(torch.cat(steps, dim=2))
     return weights[0], weights[1]
-
-
-def bleu(pred_seq: str, label_seq: str, k: int) -> float:
-    """The book's score of one sentence by its n-grams of up to `k` words, from 0 to 1."""
-    return bleu_k(pred_seq, label_seq, k)

@@ -24,10 +24,10 @@ def everything(name: MapName) -> bool:
     return True
 
 
-def require_short(tokens: int) -> None:
-    """Raise `DataError` for a text of more than `MAX_TOKENS` tokens."""
-    if tokens > MAX_TOKENS:
-        raise DataError("the text has {tokens:,} tokens, over the limit of {limit:,}; shorten it", tokens, MAX_TOKENS)
+def require_short(tokens: int, limit: int = MAX_TOKENS) -> None:
+    """Raise `DataError` for a text of more than `limit` tokens."""
+    if tokens > limit:
+        raise DataError("the text has {tokens:,} tokens, over the limit of {limit:,}; shorten it", tokens, limit)
 
 
 class AttentionRecorder:

@@ -10,7 +10,7 @@ from dikkat.config import TrainingConfig
 from dikkat.tasks.common.settings import free_folder
 from dikkat.training.task import Baseline
 from dikkat_runtime.errors import msg
-from dikkat_runtime.hints import NAME, called_program
+from dikkat_runtime.hints import NAME, called_program, without_options
 
 STILL_FALLING = 0.3
 """Share of the mean fall of the loss above which the fall in the last interval counts as steep."""
@@ -90,7 +90,7 @@ def longer_run(
     if training.minutes is not None:
         words = _with(words, "--minutes", f"{times * training.minutes if minutes is None else minutes:g}")
         # a model that learned nothing at all is too large for the time; the one that is chosen will fit
-        words = _without(words, "--preset") if times >= MANY_TIMES else words
+        words = without_options(words, ["--preset"]) if times >= MANY_TIMES else words
     elif training.max_updates is not None:
         words = _with_setting(words, "training.max_updates", f"{times * training.max_updates}")
     else:
@@ -108,20 +108,7 @@ def _with_setting(words: Sequence[str], name: str, value: str) -> list[str]:
 
 
 def _with(words: Sequence[str], option: str, value: str) -> list[str]:
-    return [*_without(words, option), option, value]
-
-
-def _without(words: Sequence[str], option: str) -> list[str]:
-    kept: list[str] = []
-    skip = False
-    for word in words:
-        if skip or word.startswith(f"{option}="):
-            skip = False
-        elif word == option:
-            skip = True
-        else:
-            kept.append(word)
-    return kept
+    return [*without_options(words, [option]), option, value]
 
 
 def training_facts(settings: dict[str, Any]) -> list[str]:

@@ -11,8 +11,6 @@ def find_device(name: Device) -> torch.device:
     """Return the device of that name.
 
     Raises `UsageError` for a GPU that PyTorch does not see.
-
-    Raises `UsageError` for a GPU that PyTorch does not see.
     """
     if name == "cuda" and not torch.cuda.is_available():
         why = msg("sees no GPU" if torch.version.cuda else "was built without CUDA")

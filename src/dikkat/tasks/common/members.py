@@ -2,8 +2,8 @@
 
 import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from dikkat.config import RunConfig, TrainingConfig
 from dikkat.run_directory import RunDirectory
@@ -11,19 +11,6 @@ from dikkat.training.task import Watcher
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.files import make_folder, write_errors
 from dikkat_runtime.run.parts import CONFIG, PREPARED
-
-
-class Trained(Protocol):
-    """Tell how a training run ended, as `Outcome` does."""
-
-    @property
-    def finished(self) -> bool: ...
-
-
-class TrainOne(Protocol):
-    """Train the prepared run in a folder, or take it up again, as `train`."""
-
-    def __call__(self, *, out: Path, resume: bool) -> Trained: ...
 
 
 def require_translator(run: RunDirectory, config: TrainingConfig, count: int) -> None:
@@ -34,8 +21,8 @@ def require_translator(run: RunDirectory, config: TrainingConfig, count: int) ->
         raise UsageError("{path}: members are trained by one process; leave out --nproc", run.path)
 
 
-def train_members(run: RunDirectory, config: RunConfig, watcher: Watcher, train: TrainOne) -> bool:
-    """Train the members after the first one; False where that was stopped. Raises as `train`."""
+def train_members(run: RunDirectory, config: RunConfig, watcher: Watcher, train: Callable[[Path], bool]) -> bool:
+    """Train the members after the first one, each by `train`; False where that was stopped. Raises as `train`."""
     for number in range(2, config.training.members + 1):
         member = RunDirectory(run.member(number))
         if member.is_finished:
@@ -43,7 +30,7 @@ def train_members(run: RunDirectory, config: RunConfig, watcher: Watcher, train:
         watcher.note(msg("training model {number} of {count}", number, config.training.members))
         if not member.has_config:
             _prepare_member(run, member, number)
-        if not train(out=member.path, resume=True).finished:
+        if not train(member.path):
             return False
         # nobody continues a member that is finished
         shutil.rmtree(member.checkpoints, ignore_errors=True)

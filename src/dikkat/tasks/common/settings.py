@@ -79,20 +79,19 @@ def without_translating(config: RunConfig, where: str) -> RunConfig:
 
     Raises `UsageError` where it asks for something that only a translator can be trained with.
     """
-    if config.training.bidirectional_share:
-        raise UsageError("{where}: training.bidirectional_share is for translators; leave it out", where)
-    if config.training.guided_weight:
-        raise UsageError("{where}: training.guided_weight is for translators; leave it out", where)
+    for setting, is_asked in (
+        ("training.bidirectional_share", config.training.bidirectional_share),
+        ("training.guided_weight", config.training.guided_weight),
+        ("model.start_from_zero", config.model.start_from_zero),
+        ("model.add_source_eos", not config.model.add_source_eos),
+        ("model.target_prefix", config.model.target_prefix is not None),
+    ):
+        if is_asked:
+            raise UsageError("{where}: {setting} is for translators; leave it out", where, setting)
     if config.data.vocabularies == "separate" or config.model.target_vocab_size is not None:
         raise UsageError(
             "{where}: only a translator has two vocabularies; leave out data.vocabularies = separate", where
         )
-    if config.model.start_from_zero:
-        raise UsageError("{where}: model.start_from_zero is for translators; leave it out", where)
-    if not config.model.add_source_eos:
-        raise UsageError("{where}: model.add_source_eos is for translators; leave it out", where)
-    if config.model.target_prefix is not None:
-        raise UsageError("{where}: model.target_prefix is for translators; leave it out", where)
     return config
 
 

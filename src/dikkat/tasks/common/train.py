@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -50,7 +49,7 @@ from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.loop import Trainer
 from dikkat.training.precision import precision_of
 from dikkat.training.saving import checksum
-from dikkat.training.task import StepReport, Task, Validation, Watcher
+from dikkat.training.task import StepReport, Task, Watcher
 from dikkat_runtime import __version__
 from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
@@ -94,24 +93,17 @@ LONG_UPDATE = 2.0
 """Seconds of an update that is long enough to be judged alone."""
 
 
-class TimeLimitWatcher(Watcher):
+class TimeLimitWatcher:
     """Forward every report to `inner`, and warn once if the time limit leaves too few updates."""
 
     def __init__(self, inner: Watcher, config: RunConfig, batches_per_epoch: int, can_shrink: bool) -> None:
         self._inner = inner
+        self.note, self.validation = inner.note, inner.validation
         self._config = config
         self._batches = batches_per_epoch
         self._can_shrink = can_shrink
         self._seconds: list[float] = []
         self._is_done = config.training.minutes is None
-
-    def note(self, text: str) -> None:
-        """Forward a note."""
-        self._inner.note(text)
-
-    def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
-        """Forward the result of a validation."""
-        self._inner.validation(row, validation_result, is_best)
 
     def step(self, report: StepReport) -> None:
         """Forward the report of an update, and time the first ones."""
@@ -123,7 +115,7 @@ class TimeLimitWatcher(Watcher):
             return
         self._is_done = True
         if warning := self._warning(max(1e-6, min(self._seconds[1:] or self._seconds)), report.seconds_left):
-            self._inner.note(warning)
+            self.note(warning)
 
     def _warning(self, seconds: float, left: float) -> str:
         training, done = self._config.training, len(self._seconds)
@@ -143,14 +135,10 @@ class TimeLimitWatcher(Watcher):
 class SilentWatcher:
     """Ignore what happens, on ranks that are not the first; see `Watcher`."""
 
-    def step(self, report: StepReport) -> None:
+    def note(self, *heard: object, **named: object) -> None:
         return None
 
-    def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
-        return None
-
-    def note(self, text: str) -> None:
-        return None
+    step = validation = note
 
 
 def require_parts(run: RunDirectory, config: TrainingConfig, count: int) -> None:
@@ -292,7 +280,10 @@ def train(
         batches = trainer.task.batches_per_epoch
         time_limit_watcher = TimeLimitWatcher(watcher, config, batches, can_shrink=_can_shrink(run, config))
         finished = trainer.train(time_limit_watcher, should_stop, started)
-        train_one = partial(train, job, watcher=watcher, device=device, should_stop=should_stop)
+
+        def train_one(member: Path) -> bool:
+            return train(job, member, watcher, resume=True, device=device, should_stop=should_stop).finished
+
         if not (finished and train_members(run, config, watcher, train_one)):
             return Outcome(False, trainer.state.best_score)
         _finish(job, run, trainer, config, watcher)

@@ -1,6 +1,6 @@
 """Trace the arithmetic of one attention cell of a trained translator on a sentence."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -9,6 +9,7 @@ from dikkat.explain.attention_map import BEGIN, END
 from dikkat.explain.capture import capture_attention
 from dikkat.explain.trace import ModelTrace, find_query
 from dikkat.nn.recorder import MapName
+from dikkat.tasks.common.attention_recorder import require_short
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.options import DecodingOptions
@@ -44,7 +45,7 @@ def explain_cell(
     source = translator.encode(sentence)
     if not source:
         raise DataError("there is nothing to attend to in an empty sentence; give a few words")
-    _require_short(source)
+    require_short(len(source), MAX_TOKENS)
     add_eos = translator.model.add_source_eos
     reads = (*translator.tokenizer.labels(source), *([END] if add_eos else ()))
     ids, mask = pad_sources([source], torch.device("cpu"), add_eos=add_eos)
@@ -54,7 +55,7 @@ def explain_cell(
         require_no_prefix(translator.model)
         target = next(translator.stream([sentence], DecodingOptions())).text if target is None else target
         written = translator.target_tokenizer.encode(target.strip(), translator.config.data.target_language)
-        _require_short(written)
+        require_short(len(written), MAX_TOKENS)
         writes = (BEGIN, *translator.target_tokenizer.labels(written))
         run = lambda: translator.model(ids, torch.tensor([[BOS_ID, *written]]), mask)  # noqa: E731
     elif target is not None:
@@ -69,11 +70,6 @@ def explain_cell(
         positions_added=_adds_positions(translator),
     )
     return ExplainedCell(trace, " ".join(sentence.split()), target, queries)
-
-
-def _require_short(ids: Sequence[int]) -> None:
-    if len(ids) > MAX_TOKENS:
-        raise DataError("the text has {tokens:,} tokens, over the limit of {limit:,}; shorten it", len(ids), MAX_TOKENS)
 
 
 def _adds_positions(translator: Translator) -> bool:

@@ -31,7 +31,6 @@ def examine_path(
 ) -> tuple[list[Proof], EngineInfo]:
     """Run every check of the doctor on the model at `path`, a run or a checkpoint, by an engine.
 
-
     The engine "torch" is the model's own modules; "native" is proved against them.
     Raises `MissingInputError` or `DataError` naming the file that is missing or damaged, and `UsageError` for a model
     whose settings are unknown or whose learned positions are too few to be examined.
@@ -46,9 +45,10 @@ def examine_path(
 
 def load_model(path: Path) -> ExaminableModel:
     """Load the model at `path` in float32: the best weights of a run, or those of a checkpoint."""
-    run, _ = _run_of(path)
+    run, config = _run_of(path)
     checkpoint = path if run.path.resolve() != path.resolve() else None
-    model = _new_model(run, checkpoint)
+    build = load_part(run, "build", msg("which the doctor cannot examine"))
+    model: ExaminableModel = build_checked(run, config.model, partial(build, run, config), checkpoint)
     load_weights(model, run, checkpoint, must_be_finite=False)
     return model.eval()
 
@@ -82,10 +82,3 @@ def _native_engine(
         arrays = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
         attention = ForcedAttention(Weights(arrays, str(run.weights), False, available_threads()), shape)
     return cast(Native, engine_in_memory(model, config.model)), attention
-
-
-def _new_model(run: RunDirectory, checkpoint: Path | None) -> ExaminableModel:
-    config = run_config(run.read_config(), str(run.config))
-    build = load_part(run, "build", msg("which the doctor cannot examine"))
-    model: ExaminableModel = build_checked(run, config.model, partial(build, run, config), checkpoint)
-    return model

@@ -14,9 +14,8 @@ from dikkat.explain.notebook import PAGE_KINDS, by_layer, page_sentence
 from dikkat.nn.recorder import MapName
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.map_history import MapHistory
-from dikkat_runtime.errors import msg
 from dikkat_runtime.files import write_atomically
-from dikkat_runtime.localization import language, localized
+from dikkat_runtime.localization import language, translated
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 Labels = Sequence[Callable[[Sequence[int]], list[str]]]
@@ -93,20 +92,14 @@ class OverTraining:
         updates = self.history.updates
         columns = np.unique(np.linspace(0, len(updates) - 1, 6).astype(int)).tolist()
         shown = ", ".join(f"{updates[column]:,}" for column in columns)
-        yield localized(
-            msg("{run}: {count} looks; entropy in nats after the updates {updates}", self.run.path, len(updates), shown)
+        yield translated(
+            "{run}: {count} looks; entropy in nats after the updates {updates}", self.run.path, len(updates), shown
         )
         for head, last in self.stats[-1].items():
             role = [stats[head].target for stats in self.stats]
             since = next(look for look in range(len(role)) if all(one == last.target for one in role[look:]))
             entropies = "  ".join(f"{self.stats[column][head].entropy:.2f}" for column in columns)
-            name = localized(
-                msg(
-                    "{attention}, layer {layer}, head {head}",
-                    attention_name(head.stack, head.kind),
-                    head.layer + 1,
-                    head.head + 1,
-                )
-            )
-            drawn = localized(msg("{role} since update {update:,}", targets[last.target], updates[since]))
+            attention = attention_name(head.stack, head.kind)
+            name = translated("{attention}, layer {layer}, head {head}", attention, head.layer + 1, head.head + 1)
+            drawn = translated("{role} since update {update:,}", targets[last.target], updates[since])
             yield f"{name:<44}  {entropies}  {drawn}"

@@ -12,7 +12,6 @@ from dikkat.explain.explorer.document import (
     Beam,
     Candidate,
     HeadOff,
-    MapKind,
     Page,
     PageSentence,
     Saliency,
@@ -20,7 +19,6 @@ from dikkat.explain.explorer.document import (
     assemble,
 )
 from dikkat.explain.head_analysis.importance import (
-    HeadName,
     gradient_times_input,
     head_names,
     occlusion,
@@ -226,14 +224,11 @@ def _all_without(translator: Translator, sentences: Sequence[str]) -> list[list[
     """For each sentence what is written without each single head."""
     results: list[list[HeadOff]] = [[] for _ in sentences]
     for name in head_names(translator.model):
+        kind = PAGE_KINDS[name.stack, name.kind]
         with without_heads(translator.model, [name]):
             for number, translation in enumerate(translator.stream(sentences, BEAM)):
-                results[number].append(HeadOff(_kind(name), name.layer, name.head, translation.text, translation.score))
+                results[number].append(HeadOff(kind, name.layer, name.head, translation.text, translation.score))
     return results
-
-
-def _kind(name: HeadName) -> MapKind:
-    return PAGE_KINDS[name.stack, name.kind]
 
 
 def _shares(influence: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> Weights:

@@ -5,9 +5,8 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor, nn
 
-from dikkat.explain.attention_map import Kind, SentenceMaps, Stack
+from dikkat.explain.attention_map import SentenceMaps, Stack
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.nn.recorder import MapName
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
 from dikkat.torch_engine.texts import Hidden
 from dikkat_runtime.errors import DataError, UsageError
@@ -25,7 +24,7 @@ def require_no_prefix(model: EncoderDecoder) -> None:
         )
 
 
-class AttendingReader:
+class AttendingReader(AttentionRecorder):
     """Records the attention maps of the one stack of `model` while it reads a text.
 
     The axes carry the tokens that the model is given, special ones included, and no others: of a text that is longer
@@ -41,8 +40,8 @@ class AttendingReader:
         pieces: Callable[[Sequence[int]], list[str]],
         compute: Callable[[Tensor], object],
     ) -> None:
+        super().__init__(model)
         self.stack = stack
-        self._recorder = AttentionRecorder(model)
         self._read, self._pieces, self._compute = read, pieces, compute
 
     @classmethod
@@ -77,20 +76,6 @@ class AttendingReader:
 
         return cls(model, "encoder", read, reading.labels, compute)
 
-    @property
-    def layers(self) -> dict[tuple[Stack, Kind], int]:
-        """The number of layers of each kind of attention, by stack and kind."""
-        return {
-            attention: count for attention, count in self._recorder.layers.items() if attention == (self.stack, "self")
-        }
-
-    def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
-        """Return what `read` takes as `wanted` for the maps of one attention, layer and head from 0 (None: all).
-
-        Raises `UsageError`, which counts from 1, with the choices that this model has.
-        """
-        return self._recorder.choose(stack, kind, layer, head)
-
     def read(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
         """Record the maps of reading `text`; the model writes nothing, so the output is "".
 
@@ -104,11 +89,7 @@ class AttendingReader:
         tokens = tuple(self._pieces(ids))
         nothing: tuple[str, ...] = ()
         reads, writes = (tokens, nothing) if self.stack == "encoder" else (nothing, tokens)
-
-        def of_stack(name: MapName) -> bool:
-            return (name.stack, name.kind) == (self.stack, "self") and wanted(name)
-
-        maps = self._recorder.record(lambda: self._compute(torch.tensor([ids])), reads, writes, of_stack)
+        maps = self.record(lambda: self._compute(torch.tensor([ids])), reads, writes, wanted)
         return SentenceMaps(text.strip(), "", reads, writes, maps)
 
 

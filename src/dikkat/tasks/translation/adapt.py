@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -33,7 +33,7 @@ from dikkat_runtime.engine.precision import read_record
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.run.config import read_config
-from dikkat_runtime.run.parts import TARGET_TOKENIZER, WEIGHTS
+from dikkat_runtime.run.parts import WEIGHTS
 from dikkat_runtime.run.weights import ADAPTS, BASE, DOWN, UP, read_checksum
 from dikkat_runtime.tasks.reading import limits_of_run
 from dikkat_runtime.tasks.translator import Translator
@@ -148,7 +148,8 @@ class General:
         tables = [path for path in keep if is_memory(path)]
         languages = (base.config.data.source_language, base.config.data.target_language)
         pairs = [Pair(*pair, 0) for path in tables for pair in read_memory(path, languages).kept][:wanted]
-        lines = _distinct(line for path in keep if path not in tables for line in read_lines(path))
+        read = (line.strip() for path in keep if path not in tables for line in read_lines(path) if has_words(line))
+        lines = iter(dict.fromkeys(read))
         if not keep and not (base.run.path / "corpus").is_dir():
             lines = _bundled(languages[0], wanted)
         written = _written(base, list(islice(lines, wanted - len(pairs))))
@@ -173,10 +174,6 @@ def _written(base: Base, texts: list[str]) -> list[Pair]:
     return [
         Pair(text, line.text, 0) for text, line in zip(texts, lines, strict=True) if line.text.strip() and line.finished
     ]
-
-
-def _distinct(lines: Iterable[str]) -> Iterator[str]:
-    return iter(dict.fromkeys(line.strip() for line in lines if has_words(line)))
 
 
 def _bundled(language: str, count: int) -> Iterator[str]:
@@ -238,10 +235,7 @@ def settle(run: RunDirectory, config: RunConfig, adapted: dict[str, Any]) -> dic
         frontier = [[round(number, 2) for number in row] for row in rows]
         # of equals the one that learned most
         best = max(frontier, key=lambda row: row[1] + min(0.0, row[2] - floor))
-        metadata |= {
-            "share": str(best[0]),
-            "frontier": json.dumps([[round(number, 2) for number in row] for row in frontier]),
-        }
+        metadata |= {"share": str(best[0]), "frontier": json.dumps(frontier)}
         run.save_weights(interpolated_weights(run, best[0]), metadata)
     return {**adapted, "share": float(metadata["share"]), "frontier": json.loads(metadata["frontier"])}
 
@@ -373,25 +367,20 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
     settings = read_config(adapted.path, "translator")
     weights = interpolated_weights(adapted, share)
     base = data_source(settings, adapted.config).get("adapted", {}).get("run", msg("its base"))
-    files = [adapted.tokenizer]
-    if (adapted.path / TARGET_TOKENIZER).exists():
-        files.append(adapted.target_tokenizer)
     parts = [
         adapted.held_out(part, side) for part in ("validation", "general", "test") for side in ("source", "target")
     ]
+    files = [adapted.tokenizer, *filter(Path.exists, (adapted.target_tokenizer, *parts))]
     run = RunDirectory.create(out)
     with run.alone():
         run.make_folder("held_out")
-        for file in (*files, *(part for part in parts if part.exists())):
+        for file in files:
             write_atomically(run.path / file.relative_to(path), file.read_bytes())
         origin = {"run": str(path), "share": share}
         run.write_config({**settings, "interpolated": origin, "command": command})
         run.save_weights(weights, {"interpolated_from": str(path), "share": str(share)})
-        run.write_card(_card(out.resolve().name, base, path, share, command))
-
-
-def _card(name: str, base: str, path: Path, share: float, command: str) -> str:
-    return (
-        f"# {name}\n\nA translator whose weights are {share:g} times those of `{path}` and {1.0 - share:g} times those"
-        f" of `{base}`, with which it began. It was not trained itself.\n\n```\n{command}\n```\n"
-    )
+        run.write_card(
+            f"# {out.resolve().name}\n\nA translator whose weights are {share:g} times those of `{path}` and"
+            f" {1.0 - share:g} times those of `{base}`, with which it began. It was not trained itself.\n\n"
+            f"```\n{command}\n```\n"
+        )

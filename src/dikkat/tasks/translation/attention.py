@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dikkat.explain.attention_map import BEGIN, END, Kind, SentenceMaps, Stack
+from dikkat.explain.attention_map import BEGIN, END, SentenceMaps
 from dikkat.explain.head_analysis.importance import occlusion
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
 from dikkat.torch_engine.stepper import pad_sources
@@ -20,7 +20,7 @@ MAX_OCCLUDED = 64
 """Limit of the source tokens for occlusion, which takes one pass for each token."""
 
 
-class Attending:
+class Attending(AttentionRecorder):
     """Record the attention maps of `translator`.
 
     Fused kernels stay on: only the maps that are `wanted` are computed a second time, as matrices.
@@ -30,17 +30,8 @@ class Attending:
     """
 
     def __init__(self, translator: Translator, *, occluding: bool = False) -> None:
+        super().__init__(translator.model)
         self.translator, self._occluding = translator, occluding
-        self._recorder = AttentionRecorder(translator.model)
-
-    @property
-    def layers(self) -> dict[tuple[Stack, Kind], int]:
-        """Count the layers of each kind of attention."""
-        return self._recorder.layers
-
-    def choose(self, stack: Stack, kind: Kind, layer: int | None = None, head: int | None = None) -> Wanted:
-        """Return the filter for the maps of one attention, layer and head; see `AttentionRecorder.choose`."""
-        return self._recorder.choose(stack, kind, layer, head)
 
     def greedy(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
         """Return the maps of the greedy translation of `text`."""
@@ -94,7 +85,7 @@ class Attending:
         def compute() -> None:
             model.decode(fed[None, :-1], model.encode(ids, mask), mask)
 
-        maps = self._recorder.record(compute, reads, writes, wanted)
+        maps = self.record(compute, reads, writes, wanted)
         occluded = None
         if self._occluding and len(reads) <= MAX_OCCLUDED and any(a.kind == "cross" for a in maps):
             # what is written in any case depends on no token of the source

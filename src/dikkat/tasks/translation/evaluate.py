@@ -55,16 +55,6 @@ def training_targets(run: RunDirectory, vocabularies: Vocabularies) -> list[str]
     return vocabularies.target.decode_batch([corpus.target(index).tolist() for index in chosen])
 
 
-def has_case(texts: Sequence[str]) -> bool:
-    """Return whether a capital letter stands in any of `texts`."""
-    return any(character.isupper() for text in texts for character in text)
-
-
-def has_letters_with_case(texts: Sequence[str]) -> bool:
-    """Return whether a letter of a script with capitals stands in any of `texts`."""
-    return any(character.islower() or character.isupper() for text in texts for character in text)
-
-
 def is_tokenized(texts: Sequence[str]) -> bool | None:
     """Return whether most full stops and commas of `texts` have a space before them; None where there are none."""
     spaces = [match[1] for text in texts for match in _MARK.finditer(text)]
@@ -165,8 +155,9 @@ def evaluate_translator(
 
 def _writes_no_case(translator: Translator, targets: Sequence[str], references: Sequence[str]) -> bool:
     """Whether the run has learned to write small letters alone, which references with capitals cannot equal."""
-    is_lowercase_only = has_letters_with_case(targets) and not has_case(targets)
-    return translator.config.tokenizer.lowercase or (is_lowercase_only and has_case(references))
+    written, has_capitals = "".join(targets), any(map(str.isupper, "".join(references)))
+    is_lowercase_only = any(map(str.islower, written)) and not any(map(str.isupper, written))
+    return translator.config.tokenizer.lowercase or (is_lowercase_only and has_capitals)
 
 
 def _notes(scoring: Scoring, targets: Sequence[str], references: Sequence[str]) -> Iterator[str]:

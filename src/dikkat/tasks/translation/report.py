@@ -3,7 +3,6 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -47,7 +46,8 @@ def translator_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
     translator.corrections = None
     # the page has none of such a model; said here, since the evaluation takes minutes
     require_no_prefix(translator.model)
-    is_test = _has_text(run.held_out("test", "source"))
+    test = run.held_out("test", "source")
+    is_test = test.exists() and test.stat().st_size > 0
     held_out = () if is_test else [str(run.held_out("validation", side)) for side in ("source", "target")]
     evaluation = evaluate_translator(run.path, held_out, BeamOptions())
     judged = _judged(evaluation)
@@ -97,10 +97,6 @@ def translator_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
         settings=run.config.read_text(encoding="utf-8"),
         note=localized(guided_note(translator.config), language),
     )
-
-
-def _has_text(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
 
 
 def _judged(evaluation: Evaluation) -> list[tuple[float, tuple[str, str, str]]]:

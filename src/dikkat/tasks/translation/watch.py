@@ -3,12 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from dikkat.config import RunConfig
-from dikkat.data.cleaning import CleaningReport
 from dikkat.explain.pictures import PAGES, check_format
 from dikkat.tasks.common.train import Job, Outcome, TrainWatcher, train
 from dikkat.tasks.inspection.over_training import OverTraining
-from dikkat.training.task import StepReport, Validation
+from dikkat.training.task import Validation
 from dikkat_runtime.errors import CannotCreateError, DiskError, MissingInputError, msg
 from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 
@@ -28,7 +26,7 @@ def train_watched(job: Job, out: Path, watcher: TrainWatcher, *, page: Path, **h
         training_page.write(running=False)
 
 
-class TrainingPage(TrainWatcher):
+class TrainingPage:
     """Write the page at `path` after each validation of `run`, and forward every report to `inner`.
 
     Once training runs, a page that cannot be written is reported and does not stop it. Raises `UsageError` for a suffix
@@ -40,18 +38,7 @@ class TrainingPage(TrainWatcher):
         with write_errors(path):
             probe_next_to(path)
         self._path, self._run, self._inner = path, run, inner
-
-    def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
-        """Forward the report of the preparation."""
-        self._inner.prepared(config, report, facts)
-
-    def note(self, text: str) -> None:
-        """Forward a note."""
-        self._inner.note(text)
-
-    def step(self, report: StepReport) -> None:
-        """Forward the report of an update."""
-        self._inner.step(report)
+        self.prepared, self.note, self.step = inner.prepared, inner.note, inner.step
 
     def validation(self, row: dict[str, float], validation_result: Validation, is_best: bool) -> None:
         """Write the page, and forward the result of the validation."""

@@ -20,7 +20,7 @@ from torch.distributed.elastic.multiprocessing import api as multiprocessing_api
 from torch.distributed.launcher import api as launcher_api
 
 from dikkat.cli import processes, ray_processes
-from dikkat.cli.processes import exit_code_of, launch, resume_command, wants_processes, with_restarts, without_options
+from dikkat.cli.processes import _OPTIONS, exit_code_of, launch, resume_command, wants_processes, with_restarts
 from dikkat.cli.ray_processes import RayLauncher, threads_that_fit
 from dikkat.kernels.adamw import PART
 from dikkat.training.distributed.environment import own_rank
@@ -29,6 +29,7 @@ from dikkat.training.distributed.shares import PIECE, cut_by_cost, groups_within
 from dikkat.training.task import Part, never
 from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.errors import CannotCreateError, StoppedError, UsageError
+from dikkat_runtime.hints import without_options
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.process_signals import NUMBERS
 
@@ -162,7 +163,7 @@ def test_pieces_go_through_a_vector_in_its_order_wherever_it_is_kept() -> None:
     ],
 )
 def test_ranks_are_started_without_the_options_of_their_launcher(words: list[str], kept: list[str]) -> None:
-    assert without_options(words) == kept
+    assert without_options(words, _OPTIONS) == kept
 
 
 def test_the_exit_code_is_that_of_the_rank_that_said_why() -> None:
