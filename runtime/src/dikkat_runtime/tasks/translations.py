@@ -276,7 +276,10 @@ def joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
     if len(parts) == 1:
         return parts[0]
     ranks = max(len(part.alternatives) for part in parts)
-    best, *others = (_joined([_ranked(part, rank) for part in parts], length_penalty) for rank in range(ranks + 1))
+    ranked = (
+        [(part, *part.alternatives)[min(rank, len(part.alternatives))] for part in parts] for rank in range(ranks + 1)
+    )
+    best, *others = (_joined(own, length_penalty) for own in ranked)
     return replace(best, alternatives=tuple(others))
 
 
@@ -290,11 +293,6 @@ def prefixed(finished: str, parts: Sequence[Translation], length_penalty: float)
         text = text + part.text if text.endswith(" ") else join([text, part.text.strip()])
     others = tuple(replace(alternative, text=finished + alternative.text) for alternative in whole.alternatives)
     return replace(whole, text=finished + text, alternatives=others)
-
-
-def _ranked(part: Translation, rank: int) -> Translation:
-    every = (part, *part.alternatives)
-    return every[min(rank, len(part.alternatives))]
 
 
 def _joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
