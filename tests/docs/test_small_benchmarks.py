@@ -227,6 +227,7 @@ COVERED = {
 PARTS_OF_SCRIPTS = {"harness.py", "decode_summary.py", "scaling_model.py", "wild_judges.py"}
 NO_SMALL_FORM = {
     "foreign_speed.py": "its least work is a model of MarianMT's sizes in five engines, which takes minutes",
+    "foreign_texts.py": "its least work is a model of another project that nobody downloads here",
     "classifiers.py": "its data sets are real ones, and each is trained on with the defaults",
     "wild.py": "it needs documents of the world and the programs that judge them",
 }
