@@ -61,11 +61,11 @@ class DecodingOptions:
         in_range = 0 <= self.max_length_factor <= 100
         _check_limit("max_length_factor", self.max_length_factor, "between 0 and 100", in_range)
         offset = self.max_length_offset
-        _check_limit("max_length_offset", offset, "a whole number of at least 0", _whole(offset) and offset >= 0)
+        _check_limit("max_length_offset", offset, "a whole number of at least 0", type(offset) is int and offset >= 0)
         if self.max_length_factor == 0 and offset == 0:
             raise UsageError("max_length_factor and max_length_offset must not both be 0: no token would fit")
         size, penalty = self.no_repeat_ngram, self.repetition_penalty
-        _check_limit("no_repeat_ngram", size, "a whole number of at least 0", _whole(size) and size >= 0)
+        _check_limit("no_repeat_ngram", size, "a whole number of at least 0", type(size) is int and size >= 0)
         _check_limit("repetition_penalty", penalty, "a finite number above 0", math.isfinite(penalty) and penalty > 0)
 
     @property
@@ -109,12 +109,12 @@ class BeamOptions(DecodingOptions):
         # The bare super() fails in the second class that slots=True creates.
         DecodingOptions.__post_init__(self)
         size, best = self.beam_size, self.n_best
-        _check_limit("beam_size", size, "a whole number of at least 1", _whole(size) and size >= 1)
+        _check_limit("beam_size", size, "a whole number of at least 1", type(size) is int and size >= 1)
         _check_limit(
             "n_best",
             best,
             "a whole number from 1 to the size of the beam ({size})",
-            _whole(best) and 1 <= best <= size,
+            type(best) is int and 1 <= best <= size,
             size,
         )
 
@@ -148,10 +148,10 @@ class SamplingOptions(DecodingOptions):
         DecodingOptions.__post_init__(self)
         finite = math.isfinite(self.temperature) and self.temperature >= 0
         _check_limit("temperature", self.temperature, "a finite number of at least 0", finite)
-        _check_limit("top_k", self.top_k, "a whole number of at least 0", _whole(self.top_k) and self.top_k >= 0)
+        _check_limit("top_k", self.top_k, "a whole number of at least 0", type(self.top_k) is int and self.top_k >= 0)
         _check_limit("top_p", self.top_p, "above 0 and at most 1", 0 < self.top_p <= 1)
         _check_limit("min_p", self.min_p, "between 0 and 1", 0 <= self.min_p <= 1)
-        _check_limit("seed", self.seed, "a whole number of at least 0", _whole(self.seed) and self.seed >= 0)
+        _check_limit("seed", self.seed, "a whole number of at least 0", type(self.seed) is int and self.seed >= 0)
 
     @property
     def needs_all_words(self) -> bool:
@@ -172,8 +172,8 @@ class GenerationOptions(SamplingOptions):
     def __post_init__(self) -> None:
         SamplingOptions.__post_init__(self)
         most, context = self.max_tokens, self.context
-        _check_limit("max_tokens", most, "a whole number of at least 1", _whole(most) and most >= 1)
-        in_range = context is None or (_whole(context) and context >= 2)
+        _check_limit("max_tokens", most, "a whole number of at least 1", type(most) is int and most >= 1)
+        in_range = context is None or (type(context) is int and context >= 2)
         _check_limit("context", context, "a whole number of at least 2", in_range)
 
 
@@ -201,10 +201,6 @@ class SearchDefaults:
         if isinstance(options, BeamOptions) and options.thorough is None:
             return replace(options, length_penalty=alpha, thorough=self.thorough)
         return replace(options, length_penalty=alpha)
-
-
-def _whole(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def _check_limit(name: str, value: object, limit: str, holds: bool, *values: object) -> None:

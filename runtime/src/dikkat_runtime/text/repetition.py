@@ -1,5 +1,6 @@
 """Detect a text that repeats itself in a loop."""
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 COPIES = 4
@@ -17,7 +18,8 @@ def is_loop(tokens: Sequence[Hashable], finished: bool = True) -> bool:
         return False
     if any(_has_run(tokens, size) for size in range(1, MAX_GROUP_LENGTH + 1)):
         return True
-    return not finished and _most_frequent_trigram(tokens) >= OFTEN
+    trigrams = Counter(() if finished else zip(tokens, tokens[1:], tokens[2:], strict=False))
+    return max(trigrams.values(), default=0) >= OFTEN
 
 
 def _has_run(tokens: Sequence[Hashable], size: int) -> bool:
@@ -29,10 +31,3 @@ def _has_run(tokens: Sequence[Hashable], size: int) -> bool:
         if run >= wanted:
             return True
     return False
-
-
-def _most_frequent_trigram(tokens: Sequence[Hashable]) -> int:
-    counts: dict[tuple[Hashable, ...], int] = {}
-    for trigram in zip(tokens, tokens[1:], tokens[2:], strict=False):
-        counts[trigram] = counts.get(trigram, 0) + 1
-    return max(counts.values(), default=0)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from dikkat_runtime.text.placeholders import has_words
-from dikkat_runtime.text.sentences import has_line_break, split_sentences
+from dikkat_runtime.text.sentences import BREAK, split_sentences
 
 Encode = Callable[[Sequence[str]], Sequence[Sequence[int]]]
 """Returns the ids of each text."""
@@ -99,7 +99,7 @@ class Segmenter:
 
     def _segments(self, line: str, ids: Sequence[int] | None) -> Segments:
         limits = self._limits
-        fits = ids is not None and limits.several_sentences and len(ids) <= limits.usual and not has_line_break(line)
+        fits = ids is not None and limits.several_sentences and len(ids) <= limits.usual and not BREAK.search(line)
         if ids is not None and fits and len(_without_dash(line)) == 1:
             return Segments([Piece(line, ids)])
         sentences = [part for sentence in split_sentences(line, self._language) for part in _without_dash(sentence)]

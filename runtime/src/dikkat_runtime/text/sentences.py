@@ -59,11 +59,6 @@ def cut_at_sentences(line: str, language: str = "") -> list[str]:
     return list(_cut(line, _is_small(line), writes_ordinals(language)))
 
 
-def has_line_break(text: str) -> bool:
-    """Return whether a line, which ends at "\\n", has another line break inside."""
-    return BREAK.search(text) is not None
-
-
 def _is_small(text: str) -> bool:
     return not any(character.isupper() for character in text)
 

@@ -381,7 +381,9 @@ def whole_characters(labels: Sequence[str]) -> list[str]:
         character, end = _next_character(parts, start)
         owners = [owner for _, owner in parts[start:end]]
         for owner, group in groupby(range(len(owners)), key=owners.__getitem__):
-            shown[owner] += character if character == _UNKNOWN else _marked(character, list(group), len(owners))
+            places = [index + 1 for index in group]
+            span = f"{places[0]}" if len(places) == 1 else f"{places[0]}-{places[-1]}"
+            shown[owner] += character if character == _UNKNOWN else f"{character}({span}/{len(owners)})"
         start = end
     return shown
 
@@ -416,8 +418,3 @@ def _next_character(parts: Sequence[tuple[str | int, int]], start: int) -> tuple
         except UnicodeDecodeError:
             continue
     return _UNKNOWN, start + len(raw)
-
-
-def _marked(character: str, indices: Sequence[int], size: int) -> str:
-    first, last = indices[0] + 1, indices[-1] + 1
-    return f"{character}({first}/{size})" if first == last else f"{character}({first}-{last}/{size})"
