@@ -13,8 +13,9 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 os.environ |= {"OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
 # a script has its own folder on the path, and the benchmarks are a package of the one above
@@ -24,7 +25,7 @@ import numpy as np
 from benchmarks.harness import MULTI30K, note, parser, provenance, require_files
 
 BATCH = 32
-PRECISIONS = ("float32", "int8", "int4")
+PRECISIONS: tuple[Literal["float32", "int8", "int4"], ...] = ("float32", "int8", "int4")
 
 
 def seconds_of(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -97,7 +98,7 @@ def compare_vectors(folder: Path, sentences: Sequence[str]) -> list[dict[str, An
         run = imported(folder, Path(name) / "run")
         for precision in PRECISIONS:
             own = Embedder.load(run, precision, engine="native", threads=1)
-            sides[f"dikkat {precision}"] = lambda texts, own=own: np.stack(list(own.stream(texts)))
+            sides[f"dikkat {precision}"] = partial(vectors_by, own)
         exact = None
         for side, vectors in sides.items():
             vectors(ordered[:BATCH])
@@ -107,6 +108,11 @@ def compare_vectors(folder: Path, sentences: Sequence[str]) -> list[dict[str, An
             note(f"{side:24} {row['rate']:8} sentences/s of processor, largest difference {row['off']:.1e}")
             rows.append(row)
     return rows
+
+
+def vectors_by(embedder: Any, texts: Sequence[str]) -> Any:
+    """Return the vectors (B, D) of texts."""
+    return np.stack(list(embedder.stream(texts)))
 
 
 def imported(source: Path, run: Path) -> Path:
@@ -130,7 +136,7 @@ def compare_texts(source: Path, prompts: Sequence[str], tokens: int) -> list[dic
         own = Generator.load(run, "float32", engine="native", threads=1)
         length = min(len(own.tokenizer.encode(prompt)) for prompt in prompts)
         read = np.array([own.tokenizer.encode(prompt)[:length] for prompt in prompts])
-        sides: dict[str, Callable[[np.ndarray, int], Any]] = {"transformers float32": by_transformers(run)}
+        sides: dict[str, Callable[..., Any]] = {"transformers float32": by_transformers(run)}
         for precision in PRECISIONS:
             engine: Any = Generator.load(run, precision, engine="native", threads=1).engine
 

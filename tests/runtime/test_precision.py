@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -179,7 +179,8 @@ def test_eight_bits_hold_no_copy_of_the_matrices_of_blocks(tmp_path: Path) -> No
 
 def test_four_bits_are_smaller_than_eight_and_not_for_translators(run: Path, tmp_path: Path) -> None:
     own = language_model_run(tmp_path)
-    ids, bits = np.array([[1, 5, 6, 7]]), ("float32", "int8", "int4")
+    ids = np.array([[1, 5, 6, 7]])
+    bits: tuple[Literal["float32", "int8", "int4"], ...] = ("float32", "int8", "int4")
     nats, held = {}, {}
     for name in bits:
         engine: Any = runtime.Generator.load(own, name, engine="native").engine

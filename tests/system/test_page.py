@@ -514,3 +514,14 @@ def test_fifty_sentences_are_small_and_open(browser: Browser, tmp_path: Path) ->
     assert path.stat().st_size < 5_000_000
     with watched(browser, path) as page:
         assert page.count("#sentences option") == 50
+
+
+def test_a_map_is_there_as_sentences_and_as_a_table(page: Watched) -> None:
+    page.click("#described summary")
+    page.page.wait_for_selector("#described table")
+    rows = page.page.locator("#described tbody tr").count()
+    assert page.page.locator("#described li").count() == rows > 1
+    assert "looks at" in page.page.locator("#described li").first.inner_text()
+    for row in page.page.locator("#described tbody tr").all():
+        weights = [float(cell) for cell in row.locator("td").all_inner_texts()]
+        assert abs(sum(weights) - 1) < 0.01 * len(weights)

@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 from playwright.sync_api import Browser
+from tests.docs.test_site import site  # noqa: F401
 from tests.runtime.runs import classifier_run, language_model_run, translator_run
 from tests.system.chromium import chromium, watched
 
@@ -88,3 +89,22 @@ def test_axe_finds_nothing_in_any_tab(
                 if violations := page.run(RUN_AXE):
                     found[tab.text_content()] = violations
         assert found == {}
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("name", ["index", "index.tr", "how-to/translate-a-file", "reference/nn", "install.tr"])
+def test_axe_finds_nothing_serious_on_the_site(
+    browser: Browser,
+    axe: str,
+    site: Path,  # noqa: F811
+    name: str,
+    theme: Literal["light", "dark"],
+) -> None:
+    # not `watched`: the search of the theme complains of addresses that begin with file:
+    page = browser.new_page(color_scheme=theme)
+    page.goto((site / f"{name}.html").as_uri())
+    page.evaluate(axe)
+    found = [violation for violation in page.evaluate(RUN_AXE) if violation[1] in ("serious", "critical")]
+    page.close()
+    assert found == []

@@ -149,7 +149,7 @@ def _export_checked(run: Path, to: Target, out: Path, precision: WebPrecision) -
             from dikkat.interop.argos_package import export_argos
             from dikkat.web.opening import chosen_precision
 
-            chosen = chosen_precision(run, precision)
+            chosen = "int8" if chosen_precision(run, precision) == "int8" else "float32"
             checked = export_argos(run, out, chosen)
         else:
             from dikkat.interop.ctranslate2.writing import export_ctranslate2

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from dikkat.data.pairs import Pair
 from dikkat_runtime.documents.messages import WRAPPED, PluralRule
-from dikkat_runtime.documents.po import charset_of_header, parse_mo
+from dikkat_runtime.documents.po import charset_of_catalog, parse_mo
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, nearest
 from dikkat_runtime.text.text_files import require_charset
 
@@ -132,15 +132,15 @@ def read_catalog(content: bytes, name: str) -> tuple[list[Message], tuple[int, i
         _, entries = parse_mo(content)
     except struct.error as error:
         raise ValueError(str(error)) from None
-    header = entries.pop(b"", b"").decode("latin-1")
-    charset = require_charset(charset_of_header(header), name)
+    header = entries.pop(b"", b"")
+    charset = require_charset(charset_of_catalog(header) or "utf-8", name)
     messages = [
         # What is before \4 is a context for the translator, no text.
         Message(source.decode(charset).rpartition("\4")[2].split("\0"), target.decode(charset).split("\0"))
         for source, target in entries.items()
     ]
-    rule = PluralRule.of(header)
-    if not rule.is_known and re.search(r"plural\s*=", header):
+    rule = PluralRule.of(stated := header.decode("latin-1"))
+    if not rule.is_known and re.search(r"plural\s*=", stated):
         raise ValueError("its rule for plural forms cannot be read")
     return messages, (rule.singular or 0, rule.many)
 

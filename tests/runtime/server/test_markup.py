@@ -12,12 +12,12 @@ from dikkat_runtime.documents.fragments import Structure, html_fragment, xml_fra
 from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.marked_up import translate_marked_up
-from dikkat_runtime.server.segments import Fixed, Part, split_text
+from dikkat_runtime.server.segments import Part, split_text
 from dikkat_runtime.server.translation import is_plain
 
 
 def segments(parts: list[Part]) -> list[str]:
-    return [part.text for part in parts if not isinstance(part, Fixed)]
+    return [part.text for part in parts if not part.is_fixed]
 
 
 @pytest.mark.parametrize(

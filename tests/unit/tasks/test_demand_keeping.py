@@ -174,4 +174,4 @@ def test_notes_name_each_term_that_was_not_placed_with_its_lines() -> None:
     ]
     assert notes.glossary_lines(numbered=False)[1].endswith(": dog → toutou (13), cat → minou (1)")
     notes.add("words lost", 4)
-    assert notes.lines()[0] == "1 line has a prefix after which the model lost words of the line (line 4)"
+    assert notes.lines()[0] == "1 line had a prefix after which the model lost words of the line (line 4)"

@@ -121,9 +121,7 @@ def test_a_loop_is_decoded_again_and_told() -> None:
     texts, decode, message = translate(["a b", "say loop now", "ha ha ha ha ha ha ha loop", "say loop now"])
     assert texts == ["A B", "SAY LOOP NOW", "HA HA HA HA HA HA HA LOOP", "SAY LOOP NOW"]
     assert decode.decoded.count("say loop now") == 2
-    assert message == [
-        "3 lines came out as a loop and were translated again without repeating three tokens (first line 2)"
-    ]
+    assert message == ["3 lines came out as a loop, translated again without repeating three tokens (first line 2)"]
 
 
 def test_a_source_that_repeats_itself_may_be_translated_so() -> None:
@@ -142,7 +140,9 @@ def test_loops_stay_where_the_user_has_decided(options: DecodingOptions, retry: 
 
 
 def test_an_unfinished_translation_is_told() -> None:
-    assert translate(["fine", "cut here"])[2] == ["1 translation reached the length limit and ends unfinished (line 2)"]
+    assert translate(["fine", "cut here"])[2] == [
+        "1 line had a translation that reached the length limit and ends unfinished (line 2)"
+    ]
 
 
 def test_what_did_not_survive_is_counted_by_kind() -> None:

@@ -57,7 +57,10 @@ def explain_failure(error: BaseException, arguments: Sequence[str]) -> tuple[str
     if isinstance(error, Interrupted):
         return "interrupted", error.exit_code
     of_an_argument = None if isinstance(error, DikkatError) else _of_an_argument(error, arguments)
-    known = of_an_argument or _as_known(error, arguments)
+    name = next((word for word in arguments if not word.startswith("-")), "")
+    again = command("--debug", *arguments)
+    again = again if len(again) <= _MAX_COMMAND_LENGTH else f"{command('--debug')} …"
+    known = of_an_argument or as_known(error, SMALLER.get(name, msg("give fewer or shorter lines")), again)
     return known.about_option if isinstance(known, SettingError) else str(known), known.exit_code
 
 
@@ -69,16 +72,6 @@ def _of_an_argument(error: BaseException, arguments: Sequence[str]) -> DikkatErr
             shown = value if len(value) <= 2 * _MAX_NUMBER_LENGTH else f"{value[:_MAX_NUMBER_LENGTH]}…"
             return UsageError("{option} {value}: is too large to compute with; give a smaller number", option, shown)
     return None
-
-
-def _as_known(error: BaseException, arguments: Sequence[str]) -> DikkatError:
-    name = next((word for word in arguments if not word.startswith("-")), "")
-    return as_known(error, SMALLER.get(name, msg("give fewer or shorter lines")), _again(arguments))
-
-
-def _again(arguments: Sequence[str]) -> str:
-    again = command("--debug", *arguments)
-    return again if len(again) <= _MAX_COMMAND_LENGTH else f"{command('--debug')} …"
 
 
 def as_known(error: BaseException, smaller: str, again: str) -> DikkatError:

@@ -139,17 +139,13 @@ def _merge_copied(nodes: list[_Node], ignored: Collection[str]) -> None:
             if node.pair == inside.pair:
                 kept.append(replace(inside, kind="copied", raw="".join(raw)))
                 inside = None
-        elif node.kind == "open" and node.pair and _is_copied(node, ignored):
+        elif node.kind == "open" and node.pair and (node.name in ignored or _NOT_TRANSLATED.search(node.raw)):
             inside, raw = node, [node.raw]
         elif node.kind == "empty" and node.name in ignored:
             kept.append(replace(node, kind="copied"))
         else:
             kept.append(node)
     nodes[:] = kept
-
-
-def _is_copied(node: _Node, ignored: Collection[str]) -> bool:
-    return node.name in ignored or _NOT_TRANSLATED.search(node.raw) is not None
 
 
 def _blocks(nodes: list[_Node], structure: Structure) -> Iterator[list[_Node]]:

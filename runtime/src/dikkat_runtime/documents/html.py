@@ -201,7 +201,8 @@ def page_document(file: DecodedFile, options: Options) -> TextDocument:
             page.read(node, languages[-1][1])
             number += 1
             continue
-        page.read(_copied(nodes[number : close + 1]), languages[-1][1])
+        raw = "".join(other.raw for other in nodes[number : close + 1])
+        page.read(Node("copied", node.start, raw, node.name), languages[-1][1])
         page.remarks[MARKED] += is_marked
         page.remarks[CODE] += not is_marked and node.name in _CODE
         if not is_marked and languages[-1][1]:
@@ -329,11 +330,6 @@ def _content(block: list[Node]) -> Content:
         else:
             items.append(Tag("void", node.raw, node.start + 1, node.name == "br", start=node.start))
     return tuple(items)
-
-
-def _copied(nodes: list[Node]) -> Node:
-    """Return an element that is not to be translated, as one node."""
-    return Node("copied", nodes[0].start, "".join(node.raw for node in nodes), nodes[0].name)
 
 
 def _is_marked(node: Node) -> bool:

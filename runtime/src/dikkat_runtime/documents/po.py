@@ -296,10 +296,10 @@ def read_mo(data: bytes, name: str, options: Options) -> CompiledCatalog:
     """Read messages that are not translated. Raises `DataError` for a damaged catalog."""
     try:
         order, messages = parse_mo(data)
-        header = messages.get(b"", b"").decode("latin-1")
-        charset = require_charset(charset_of_header(header), name)
+        header = messages.get(b"", b"")
+        charset = require_charset(charset_of_catalog(header) or "utf-8", name)
         catalog = CompiledCatalog(data, order, charset, messages)
-        rule = PluralRule.of(header)
+        rule = PluralRule.of(header.decode("latin-1"))
         segments: list[Segment] = []
         for key, value in messages.items():
             if key:
@@ -322,12 +322,6 @@ def _read_message(
             content, mnemonic = message_content(source)
             segments.append(Segment(content, lambda translation: (), len(segments) + 1))
             catalog.forms.append((key, form, mnemonic, content))
-
-
-def charset_of_header(header: str) -> str:
-    """Return the charset that the header of a catalog states; UTF-8 where it states none."""
-    match = re.search(r"charset=([\w.:-]+)", header)
-    return match[1] if match and match[1] != "CHARSET" else "utf-8"
 
 
 def parse_mo(data: bytes) -> tuple[str, dict[bytes, bytes]]:

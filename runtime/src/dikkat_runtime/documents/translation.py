@@ -84,41 +84,39 @@ class Sentence:
         self.target, self.written = "".join(parts), tuple(written)
 
 
-@dataclass
-class SentenceTranslator:
-    """Translates sentences; a placeholder that does not come back exactly once is left out."""
+def translate_sentences(translate: Translate, sentences: Sequence[Sentence]) -> None:
+    """Fill in what is aligned of each sentence, and its translation.
 
-    translate: Translate
+    A placeholder that does not come back exactly once is left out.
+    """
 
-    def __call__(self, sentences: Sequence[Sentence]) -> None:
-        """Fill in what is aligned of each sentence, and its translation."""
-        for sentence in sentences:
-            if not has_words(sentence.text):
-                # nothing to translate: it comes back as it is
-                text, marks = _marked(sentence.text)
-                names = tuple(islice(_names(text), sentence.num_words))
-                sentence.fill(names)
-                sentence.write(sentence.text if len(marks) < len(names) else text, marks, names)
-        readable = [sentence for sentence in sentences if has_words(sentence.text)]
-        marked = [_marked(sentence.text) for sentence in readable]
-        translations = self._translated([text for text, _ in marked])
-        incomplete = []
-        for sentence, (_, marks), target in zip(readable, marked, translations, strict=True):
-            counts = Counter(target) if marks else Counter[str]()
-            if len(marks) == sentence.num_words and all(counts[mark] == 1 for mark in marks):
-                names = tuple(islice(_names(f"{sentence.text} {target}"), len(marks)))
-                sentence.fill(names)
-                sentence.write(target, marks, names)
-            else:
-                sentence.fill((None,) * sentence.num_words)
-                sentence.write(sentence.source, "", ())
-                incomplete.append(sentence)
-        wordy = [sentence for sentence in incomplete if has_words(sentence.source)]
-        for sentence, target in zip(wordy, self._translated([sentence.source for sentence in wordy]), strict=True):
-            sentence.write(target, "", ())
+    def translated(texts: Sequence[str]) -> list[str]:
+        return [target.replace("\n", " ").strip() for target in translate(texts)] if texts else []
 
-    def _translated(self, texts: Sequence[str]) -> list[str]:
-        return [target.replace("\n", " ").strip() for target in self.translate(texts)] if texts else []
+    for sentence in sentences:
+        if not has_words(sentence.text):
+            # nothing to translate: it comes back as it is
+            text, marks = _marked(sentence.text)
+            names = tuple(islice(_names(text), sentence.num_words))
+            sentence.fill(names)
+            sentence.write(sentence.text if len(marks) < len(names) else text, marks, names)
+    readable = [sentence for sentence in sentences if has_words(sentence.text)]
+    marked = [_marked(sentence.text) for sentence in readable]
+    translations = translated([text for text, _ in marked])
+    incomplete = []
+    for sentence, (_, marks), target in zip(readable, marked, translations, strict=True):
+        counts = Counter(target) if marks else Counter[str]()
+        if len(marks) == sentence.num_words and all(counts[mark] == 1 for mark in marks):
+            names = tuple(islice(_names(f"{sentence.text} {target}"), len(marks)))
+            sentence.fill(names)
+            sentence.write(target, marks, names)
+        else:
+            sentence.fill((None,) * sentence.num_words)
+            sentence.write(sentence.source, "", ())
+            incomplete.append(sentence)
+    wordy = [sentence for sentence in incomplete if has_words(sentence.source)]
+    for sentence, target in zip(wordy, translated([sentence.source for sentence in wordy]), strict=True):
+        sentence.write(target, "", ())
 
 
 def _marked(text: str) -> tuple[str, str]:
@@ -237,7 +235,7 @@ class ContentTranslator:
         safe = [self._shallow(protected(content, markup=markup)) for content in contents]
         paragraphs = [Paragraph.of(content, self.split) for content in safe]
         sentences = [[Sentence(prepared.text[slice(*span)]) for span in prepared.sentences] for prepared in paragraphs]
-        SentenceTranslator(self.translate)([sentence for group in sentences for sentence in group])
+        translate_sentences(self.translate, [sentence for group in sentences for sentence in group])
         results = []
         for content, paragraph, group in zip(safe, paragraphs, sentences, strict=True):
             self.remarks[DIRECTION] += has_hidden_direction(paragraph.text)
@@ -267,13 +265,10 @@ class ContentTranslator:
         )
 
     def _core(self, paragraph: Paragraph, sentences: Sequence[Sentence]) -> Content:
+        """Return the translation of a paragraph with the words and tags in it."""
         gaps = _gaps(paragraph, sentences)
         if not paragraph.marks and not paragraph.words:
             return ("".join(part for pair in zip(gaps, sentences, strict=True) for part in (pair[0], pair[1].target)),)
-        return self._placed(paragraph, sentences, gaps)
-
-    def _placed(self, paragraph: Paragraph, sentences: Sequence[Sentence], gaps: Sequence[str]) -> Content:
-        """Return the translation of a paragraph with words and tags in it."""
         source, target, alignment = _Side(), _Side(), Alignment()
         has_marks = bool(paragraph.marks) or any(None in sentence.surrogates for sentence in sentences)
         marks = list[Mark]()

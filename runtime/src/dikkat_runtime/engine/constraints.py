@@ -34,35 +34,42 @@ class Constraint(Protocol):
 
     def allowed(self, state: State) -> Tokens | None:
         """Return the only tokens that may follow, or None where all may."""
+        return None
 
     def banned(self, state: State) -> Tokens:
         """Return the tokens that must not follow."""
 
     def wanted(self, state: State) -> Sequence[int]:
-        """Return the tokens that bring the output nearer to what is missing."""
+        """Return the tokens that bring the output nearer to what is missing; none where `allowed` names all."""
+        return ()
 
     def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
         """Return the log-probability that a wanted token belongs here, given that it has to be written somewhere.
 
         `scores` (V,) are the model's log-probabilities, `attention` (S,) is its attention while it writes the token.
         """
+        return float(scores[token])
 
     def progress(self, state: State) -> int:
         """Return how much is written already; hypotheses are ranked among those with the same number."""
+        return 0
 
     def missing(self, state: State) -> int:
         """Return about how many tokens are missing; the output may end at 0."""
 
     def is_settled(self, state: State) -> bool:
         """Return whether nothing is missing or ruled out any more, whatever comes next."""
+        return False
 
     @property
     def reads_attention(self) -> bool:
         """True if the constraint reads the attention of the model."""
+        return False
 
     @property
     def extra_rows(self) -> int:
         """The number of hypotheses that the search should follow beyond those of a search without the constraint."""
+        return 0
 
 
 @dataclass(frozen=True)
@@ -162,7 +169,7 @@ def length_caps(
 
 
 @dataclass(frozen=True)
-class Prefix:
+class Prefix(Constraint):
     """A constraint that an output begins with the `kept` tokens, then with tokens whose bytes begin with `rest`.
 
     Where no token fits inside `rest`, as in a vocabulary of whole words, the unknown word stands for the remaining
@@ -224,32 +231,10 @@ class Prefix:
         """Return the tokens that would continue a whole last word."""
         return self.vocabulary.begins_in_word if self.is_closed and state == self._end else ()
 
-    def wanted(self, state: State) -> Sequence[int]:
-        """Return no token: `allowed` names all that may follow."""
-        return ()
-
-    def placement_score(self, state: State, token: int, scores: Array, attention: Array | None) -> float:
-        """Return the model's own log-probability."""
-        return float(scores[token])
-
     def is_settled(self, state: State) -> bool:
         """Return whether all is written, and a word that is whole has been left."""
         return bool(state > self._end or (state == self._end and not self.is_closed))
 
-    @property
-    def reads_attention(self) -> bool:
-        """False: the constraint reads no attention."""
-        return False
-
-    def progress(self, state: State) -> int:
-        """Return 0 for every hypothesis."""
-        return 0
-
     def missing(self, state: State) -> int:
         """Return the number of tokens and bytes of the prefix that are not written."""
         return max(0, self._end - int(state))
-
-    @property
-    def extra_rows(self) -> int:
-        """The constraint needs no more rows."""
-        return 0

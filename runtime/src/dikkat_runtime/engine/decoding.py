@@ -103,7 +103,7 @@ class DecoderRows:
         self._weights, self._library = weights, library()[0]
         self._beam_size, self._lengths, self._sentences = beam_size, memory.lengths, len(memory.lengths)
         prefix = weights.settings.target_prefix
-        self._first, self._forced = (BOS_ID, 0) if prefix is None else (prefix, 1)
+        self._first, self.forced = (BOS_ID, 0) if prefix is None else (prefix, 1)
         """The token that a search begins with, and how many tokens every target begins with."""
         job = self._job = weights.job()
         job.slots = job.scratch_rows = self._sentences * beam_size
@@ -132,7 +132,7 @@ class DecoderRows:
     def _read_forced(self) -> None:
         """Feed all rows the begin token where a forced token follows it, which the next step feeds."""
         job = self._job
-        if self._forced:
+        if self.forced:
             ids, logits = full(job.rows, BOS_ID, np.int64), empty((job.rows, job.vocabulary))
             position = self._position()
             self._hold(1)
@@ -222,7 +222,7 @@ class BeamDecoder(DecoderRows):
             one._read_forced()
         limits = [one._weights.max_length for one in models if one._weights.max_length is not None]
         caps = length_caps(self._lengths, options, None, min(limits, default=None))
-        penalties = length_penalties(max(caps), options.alpha, self._forced)
+        penalties = length_penalties(max(caps), options.alpha, self.forced)
         arrays = self._search_arrays(caps, penalties)
         return self._sound(self._searched(arrays, beam_of(options)[1], options.early_stop_rank))
 
@@ -247,7 +247,7 @@ class BeamDecoder(DecoderRows):
             one._job.begun, one._job.weights_out, one._job.states_out = self._job.begun, None, None
         while self._job.rows:
             self._go_on(job, len(penalties))
-        return _hypotheses(arrays, penalties, n_best, self._forced)
+        return _hypotheses(arrays, penalties, n_best, self.forced)
 
     def _go_on(self, search: Search, most: int) -> None:
         """Take all steps where each thread searches sentences of its own, else `STEPS_PER_CALL` steps."""
@@ -267,9 +267,9 @@ class BeamDecoder(DecoderRows):
 
     def _search_arrays(self, caps: Sequence[int], penalties: Array) -> dict[str, Array]:
         """Return the arrays of a search; the lengths in them count the tokens that are forced."""
-        caps = [cap + self._forced for cap in caps]
-        if self._forced:
-            penalties = aligned(np.concatenate((penalties[: self._forced], penalties)))
+        caps = [cap + self.forced for cap in caps]
+        if self.forced:
+            penalties = aligned(np.concatenate((penalties[: self.forced], penalties)))
         sentences, k = self._sentences, self._beam_size
         rows, vocabulary, whole = sentences * k, self._job.vocabulary, np.int64
         longest = len(penalties) - 1
@@ -277,7 +277,7 @@ class BeamDecoder(DecoderRows):
         live = full((sentences, k), NEVER)
         live[:, 0] = 0.0
         live_tokens = full((sentences, k, longest), PAD_ID, whole)
-        live_tokens[:, :, : self._forced] = self._first
+        live_tokens[:, :, : self.forced] = self._first
         return {
             "caps": aligned(np.array(caps, whole), whole),
             "penalties": penalties,

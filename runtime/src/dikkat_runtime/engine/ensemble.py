@@ -78,23 +78,13 @@ class EnsembleSteps:
     """Decoders of several members that are fed the same tokens."""
 
     def __init__(self, members: Sequence[Steps]) -> None:
-        self._members = members
+        self._members, self.forced = members, members[0].forced
+        self.limit = min((member.limit for member in members if member.limit is not None), default=None)
 
     @property
     def length(self) -> int:
         """The number of tokens that every row was fed so far."""
         return self._members[0].length
-
-    @property
-    def limit(self) -> int | None:
-        """The most tokens that a row can be fed; None where no member has a limit."""
-        limits = [member.limit for member in self._members]
-        return min((limit for limit in limits if limit is not None), default=None)
-
-    @property
-    def forced(self) -> int:
-        """The number of tokens that every target begins with, which are fed before."""
-        return self._members[0].forced
 
     def step(self, tokens: Sequence[int]) -> Array:
         """Return the logarithm (R, V) of the mean probability of the token that follows `tokens`, one a row."""

@@ -57,12 +57,7 @@ class StepDecoder(BeamDecoder):
     @property
     def length(self) -> int:
         """The number of tokens that every row was fed so far."""
-        return int(self._job.length) - self._forced
-
-    @property
-    def forced(self) -> int:
-        """The number of tokens that every target begins with, which are fed before."""
-        return self._forced
+        return int(self._job.length) - self.forced
 
     def step(self, tokens: Sequence[int]) -> Array:
         """Return logits (R, V) of the token that follows `tokens`, one of the vocabulary for each row."""
@@ -108,7 +103,7 @@ class StepDecoder(BeamDecoder):
     def rewind(self, length: int) -> None:
         """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
         self._take_rows([0], [0])
-        self._job.length = length + self._forced
+        self._job.length = length + self.forced
 
     def finish(
         self, sentences: Sequence[Sentence], penalties: Array, n_best: int, early_stop_rank: int
@@ -119,7 +114,7 @@ class StepDecoder(BeamDecoder):
             caps[sentence.number] = sentence.cap
         arrays = self._search_arrays(caps, penalties)
         for sentence in sentences:
-            _enter(sentence, arrays, self._forced)
+            _enter(sentence, arrays, self.forced)
         arrays["tokens"][: self._job.rows] = [row.tokens[-1] for sentence in sentences for row in sentence.rows]
         hypotheses = self._searched(arrays, n_best, early_stop_rank)
         return self._sound([hypotheses[sentence.number] for sentence in sentences])

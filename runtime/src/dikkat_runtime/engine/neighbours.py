@@ -71,6 +71,3 @@ class NeighboursOfBatch:
             for distance, token in zip(distances, self.tokens[start:end], strict=True):
                 if distance < FARTHEST:
                     logits[row, token] = np.logaddexp(logits[row, token], total + np.log(WEIGHT) - distance)
-
-
-# Shortlists: the words that a translation may consist of, by the pieces of its source.

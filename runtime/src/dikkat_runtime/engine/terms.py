@@ -1,19 +1,20 @@
 """A constraint that an output has given words a given number of times, each in one of several spellings."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal, NamedTuple
+from functools import cached_property, wraps
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 
-from dikkat_runtime.engine.constraints import Tokens
+from dikkat_runtime.engine.constraints import Constraint, Tokens
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.text.suffixes import are_suffixes, begins_suffixes
 from dikkat_runtime.text.vocabulary_bytes import Ids, VocabularyBytes
 
+AnswerT = TypeVar("AnswerT")
 Where = Literal["anywhere", "after a sign", "at the start"]
 _WHERE: tuple[Where, ...] = ("anywhere", "after a sign", "at the start")
 _MIN_MASS = 1e-3
@@ -86,8 +87,22 @@ class WordBorders:
         return self._wrong[suffix]
 
 
+def _remembered(question: Callable[["Terms", TermState], AnswerT]) -> Callable[["Terms", TermState], AnswerT]:
+    """Return a method that computes its answer once for each state."""
+
+    @wraps(question)
+    def answer(terms: "Terms", state: TermState) -> AnswerT:
+        key = question.__name__, state
+        if key not in terms._known:
+            terms._known[key] = question(terms, state)
+        known: AnswerT = terms._known[key]
+        return known
+
+    return answer
+
+
 @dataclass(frozen=True)
-class Terms:
+class Terms(Constraint):
     """A constraint that an output has each demanded word exactly as often as demanded."""
 
     borders: WordBorders
@@ -113,18 +128,9 @@ class Terms:
             return TermState(state.left, node, True, state.suffix + self.borders.vocabulary.tokens[token], openings)
         return TermState(state.left, node, False, b"", openings)
 
-    def allowed(self, state: TermState) -> Tokens | None:
-        """Return None: all tokens that are not banned may follow."""
-        return None
-
+    @_remembered
     def banned(self, state: TermState) -> Tokens:
         """Return the tokens that would write a word too often, and those that cannot stand after a stem."""
-        known: dict[TermState, Tokens] = self._known["banned"]
-        if state not in known:
-            known[state] = self._banned(state)
-        return known[state]
-
-    def _banned(self, state: TermState) -> Tokens:
         nodes, roots = self._tree
         following = [nodes[state.node]] if state.node else []
         following += [roots[at] for at in self._open(state)]
@@ -140,14 +146,9 @@ class Terms:
         wrong = self.borders.invalid_continuations(state.suffix)
         return np.union1d(np.setdiff1d(wrong, going_on), np.array(too_often, np.int64))
 
+    @_remembered
     def wanted(self, state: TermState) -> Sequence[int]:
         """Return the next tokens of a word that is begun, else the first ones of those that are demanded."""
-        known: dict[TermState, Sequence[int]] = self._known["wanted"]
-        if state not in known:
-            known[state] = self._wanted(state)
-        return known[state]
-
-    def _wanted(self, state: TermState) -> Sequence[int]:
         nodes, roots = self._tree
         if begun := self._leading(nodes[state.node], state) if state.node else []:
             return begun
@@ -178,33 +179,19 @@ class Terms:
                 best = max(best, math.log(max(mass, _MIN_MASS)) + _share(scores, token, list(firsts)))
         return best
 
+    @_remembered
     def progress(self, state: TermState) -> int:
         """Return the weight of the words that are written, and the tokens of the one that is being written."""
-        known: dict[TermState, int] = self._known["progress"]
-        if state not in known:
-            known[state] = self._progress(state)
-        return known[state]
-
-    def _progress(self, state: TermState) -> int:
         there = sum(demand.count for demand in self.demands) - sum(state.left)
         return _WEIGHT * there + min(self._begun(state), _WEIGHT - 1)
 
+    @_remembered
     def missing(self, state: TermState) -> int:
         """Return the tokens of the shortest spellings of the missing words."""
-        known: dict[TermState, int] = self._known["missing"]
-        if state not in known:
-            known[state] = self._missing(state)
-        return known[state]
-
-    def _missing(self, state: TermState) -> int:
         if not any(state.left):
             return 0
         shortest = sum(count * size for count, size in zip(state.left, self._shortest, strict=True))
         return max(1, shortest - self._begun(state))
-
-    def is_settled(self, state: TermState) -> bool:
-        """Return False: a word that is there must not come again."""
-        return False
 
     @property
     def extra_rows(self) -> int:
@@ -228,9 +215,9 @@ class Terms:
         return _WHERE[: 1 + state.openings]
 
     @cached_property
-    def _known(self) -> dict[str, dict[TermState, Any]]:
-        """The answers by state: few states come again and again."""
-        return {name: {} for name in ("banned", "wanted", "progress", "missing")}
+    def _known(self) -> dict[tuple[str, TermState], Any]:
+        """The answers by question and state: few states come again and again."""
+        return {}
 
     @cached_property
     def _shortest(self) -> tuple[int, ...]:

@@ -29,7 +29,7 @@ from dikkat_runtime.process_signals import end_with_parent
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.frames import Fields, frame, read_frame
 from dikkat_runtime.server.marked_up import translate_marked_up
-from dikkat_runtime.server.segments import Fixed, segments_of, split_text
+from dikkat_runtime.server.segments import segments_of, split_text
 from dikkat_runtime.tasks.aligner import word_spans
 
 MAX_MAP_SIZE = 4_000_000
@@ -115,7 +115,7 @@ def _text(job: Fields, data: bytes, engine: ServerEngine) -> Message:
     segments = segments_of(parts)
     engine.count(len(text), len(segments))
     translations = iter(engine.translate(segments))
-    written = "".join(part.text if isinstance(part, Fixed) else next(translations)[0] for part in parts)
+    written = "".join(part.text if part.is_fixed else next(translations)[0] for part in parts)
     return {"do": "done", "remarks": []}, written.encode()
 
 

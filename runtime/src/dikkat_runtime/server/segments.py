@@ -28,20 +28,11 @@ def _thread() -> ThreadPoolExecutor:
 
 
 @dataclass(frozen=True, slots=True)
-class Fixed:
-    """A part of a text that stays unchanged."""
+class Part:
+    """A part of a text, which is translated on its own or stays unchanged."""
 
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Segment:
-    """A part of a text that is translated on its own."""
-
-    text: str
-
-
-Part = Fixed | Segment
+    is_fixed: bool = False
 
 
 def split_text(
@@ -63,7 +54,7 @@ def split_text(
 
 def segments_of(parts: Sequence[Part]) -> list[str]:
     """Return the texts that are translated."""
-    return [part.text for part in parts if isinstance(part, Segment)]
+    return [part.text for part in parts if not part.is_fixed]
 
 
 def pieces(sentence: str) -> Iterator[str]:
@@ -82,11 +73,11 @@ def _stripped(text: str) -> Iterator[Part]:
     core = text.strip()
     if not has_words(core):
         if text:
-            yield Fixed(text)
+            yield Part(text, is_fixed=True)
         return
     start = text.index(core)
     if start:
-        yield Fixed(text[:start])
-    yield Segment(core)
+        yield Part(text[:start], is_fixed=True)
+    yield Part(core)
     if rest := text[start + len(core) :]:
-        yield Fixed(rest)
+        yield Part(rest, is_fixed=True)

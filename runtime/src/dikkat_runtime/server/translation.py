@@ -19,7 +19,7 @@ from dikkat_runtime.server.languages import detect, is_available
 from dikkat_runtime.server.marked_up import ranked, translate_marked_up, unplaced_terms
 from dikkat_runtime.server.models import ModelTask, ServedModel, Task, Translate, align_words, texts_of
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.segments import Fixed, Part, in_thread, segments_of, split_text
+from dikkat_runtime.server.segments import Part, in_thread, segments_of, split_text
 from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
 from dikkat_runtime.tasks.aligner import word_spans
 from dikkat_runtime.tasks.translator import Translation
@@ -109,7 +109,7 @@ async def _plain_texts(call: Call, task: Translate, texts: Sequence[str], option
     def join() -> list[list[str]]:
         results = []
         for text_parts in parts:
-            own = [next(translations) for part in text_parts if not isinstance(part, Fixed)]
+            own = [next(translations) for part in text_parts if not part.is_fixed]
             ranks = range(options.alternatives + 1)
             results.append([escaped(_joined(text_parts, own, rank), options) for rank in ranks])
         return results
@@ -194,7 +194,7 @@ def translator_for(call: Call, source: str, target: str, name: str | None = None
 def _joined(parts: Sequence[Part], translations: Sequence[Translation], rank: int) -> str:
     """Return the text with the translations of a rank, 0 for the best; a segment with fewer takes its best one."""
     own = iter(translations)
-    return "".join(part.text if isinstance(part, Fixed) else ranked(texts_of(next(own)), rank) for part in parts)
+    return "".join(part.text if part.is_fixed else ranked(texts_of(next(own)), rank) for part in parts)
 
 
 def is_plain(text: str, options: TextOptions) -> bool:

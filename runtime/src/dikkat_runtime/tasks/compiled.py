@@ -37,7 +37,7 @@ class ConstraintCompiler:
             written = [
                 Demand(spellings, demand.count, token_positions(tokens, demand.spans))
                 for demand in some
-                if (spellings := self._spellings(demand))
+                if (spellings := tuple(spelling for form in demand.forms for spelling in self._spelled_form(form)))
             ]
             if written:
                 parts.append(Terms(self._word_borders(reason_takes_suffixes), tuple(written)))
@@ -72,9 +72,6 @@ class ConstraintCompiler:
         if takes not in self._borders:
             self._borders[takes] = WordBorders(self._tokenizer.token_bytes, suffixes=takes)
         return self._borders[takes]
-
-    def _spellings(self, demanded: Demanded) -> tuple[Spelling, ...]:
-        return tuple(spelling for form in demanded.forms for spelling in self._spelled_form(form))
 
     def _spelled_form(self, form: str) -> tuple[Spelling, ...]:
         """Return all ways to write a form; none where the vocabulary has no tokens for it."""

@@ -34,7 +34,7 @@ from dikkat_runtime.tasks.translations import (
     joined,
     prefixed,
 )
-from dikkat_runtime.text.demanded import Demanded, measures
+from dikkat_runtime.text.demanded import measures
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.normalizing import has_hidden_direction
 from dikkat_runtime.text.placeholders import has_words, lost
@@ -248,7 +248,8 @@ class LineTranslator:
                 piece, filled, ids, manner = Piece(known, ()), None, (), USUAL
             if filled is not None and ids:
                 begun = line.typed.begun if number == line.typed.number else ""
-                demands = (*filled.demands, *self._demands(filled.text))
+                terms = self._glossary.demands(filled.text) if self._glossary is not None else ()
+                demands = (*filled.demands, *terms, *measures(filled.text))
                 closed = begun[-1:] in filled.marks
                 request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
             own = Filled(piece.text, (), ()) if filled is None else filled
@@ -267,11 +268,6 @@ class LineTranslator:
             return Filled(text, (), ()), manner
         names = self._surrogates() if line.protected.placeholders else ()
         return fill(text, names, line.typed.begun if number == line.typed.number else ""), manner
-
-    def _demands(self, text: str) -> tuple[Demanded, ...]:
-        """Return the demands of the glossary and the measures of a text."""
-        terms = self._glossary.demands(text) if self._glossary is not None else ()
-        return (*terms, *measures(text))
 
     def _window(self, parts: Sequence[_Part]) -> list[tuple[_Part, PieceResult]]:
         """Return the translations of pieces; equal ones are decoded once, unless they are sampled."""

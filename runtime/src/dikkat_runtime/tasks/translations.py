@@ -23,44 +23,19 @@ Event = Literal[
     "cut", "long word", "carriage return", "loop", "unfinished", "misplaced", "direction", "symbols", "words lost"
 ]
 
-_MESSAGES: dict[Event, tuple[str, str]] = {
-    "cut": (
-        "1 line had a sentence that the model cannot read in one piece and that was cut",
-        "{count:,} lines had a sentence that the model cannot read in one piece and that was cut",
-    ),
-    "long word": (
-        "1 line had a word that the model cannot read in one piece and that was copied",
-        "{count:,} lines had a word that the model cannot read in one piece and that was copied",
-    ),
-    "carriage return": (
-        "1 line had a carriage return (\\r) inside, which ends a sentence here, not a line; tr '\\r' '\\n' makes "
-        "lines of them",
-        "{count:,} lines had a carriage return (\\r) inside, which ends a sentence here, not a line; tr '\\r' '\\n' "
-        "makes lines of them",
-    ),
-    "loop": (
-        "1 line came out as a loop and was translated again without repeating three tokens",
-        "{count:,} lines came out as a loop and were translated again without repeating three tokens",
-    ),
-    "unfinished": (
-        "1 translation reached the length limit and ends unfinished",
-        "{count:,} translations reached the length limit and end unfinished",
-    ),
-    "misplaced": (
-        "1 line had a placeholder that the model did not place; it was put at the same relative position of the line",
-        "{count:,} lines had a placeholder that the model did not place; it was put at the same relative "
-        "position of the line",
-    ),
-    "direction": (
-        "1 line had direction controls, which may show a text in another order than it is read; they are left out",
-        "{count:,} lines had direction controls, which may show a text in another order than it is read; they "
-        "are left out",
-    ),
-    "symbols": ("1 line had more symbols than can be kept", "{count:,} lines had more symbols than can be kept"),
-    "words lost": (
-        "1 line has a prefix after which the model lost words of the line",
-        "{count:,} lines have a prefix after which the model lost words of the line",
-    ),
+_MESSAGES: dict[Event, str] = {
+    "cut": "{lines} had a sentence that the model cannot read in one piece and that was cut",
+    "long word": "{lines} had a word that the model cannot read in one piece and that was copied",
+    "carriage return": "{lines} had a carriage return (\\r) inside, which ends a sentence here, not a line; tr '\\r' "
+    "'\\n' makes lines of them",
+    "loop": "{lines} came out as a loop, translated again without repeating three tokens",
+    "unfinished": "{lines} had a translation that reached the length limit and ends unfinished",
+    "misplaced": "{lines} had a placeholder that the model did not place; it was put at the same relative position of "
+    "the line",
+    "direction": "{lines} had direction controls, which may show a text in another order than it is read; they are "
+    "left out",
+    "symbols": "{lines} had more symbols than can be kept",
+    "words lost": "{lines} had a prefix after which the model lost words of the line",
 }
 _SHOWN_TERMS = 10
 _SHOWN_LINES = 10
@@ -162,9 +137,9 @@ class TranslationNotes:
     def lines(self) -> list[str]:
         """Return one line for each kind of event, and one for all losses."""
         messages: list[str] = []
-        for event, (one, many) in _MESSAGES.items():
+        for event, said in _MESSAGES.items():
             if tally := self._events.get(event):
-                text = msg(one) if tally.count == 1 else msg(many, tally.count)
+                text = msg(said, plural(tally.count, "line"))
                 messages.append(
                     msg("{text} ({order}line {first})", text, "" if tally.count == 1 else msg("first "), tally.first)
                 )
@@ -301,7 +276,10 @@ def joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
     if len(parts) == 1:
         return parts[0]
     ranks = max(len(part.alternatives) for part in parts)
-    best, *others = (_joined([_ranked(part, rank) for part in parts], length_penalty) for rank in range(ranks + 1))
+    ranked = (
+        [(part, *part.alternatives)[min(rank, len(part.alternatives))] for part in parts] for rank in range(ranks + 1)
+    )
+    best, *others = (_joined(own, length_penalty) for own in ranked)
     return replace(best, alternatives=tuple(others))
 
 
@@ -315,11 +293,6 @@ def prefixed(finished: str, parts: Sequence[Translation], length_penalty: float)
         text = text + part.text if text.endswith(" ") else join([text, part.text.strip()])
     others = tuple(replace(alternative, text=finished + alternative.text) for alternative in whole.alternatives)
     return replace(whole, text=finished + text, alternatives=others)
-
-
-def _ranked(part: Translation, rank: int) -> Translation:
-    every = (part, *part.alternatives)
-    return every[min(rank, len(part.alternatives))]
 
 
 def _joined(parts: Sequence[Translation], length_penalty: float) -> Translation:

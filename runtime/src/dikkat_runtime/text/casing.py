@@ -27,6 +27,3 @@ def capitalized(text: str, language: str = "") -> str:
     first = "İ" if text.startswith("i") and has_dotted_i(language) else text[:1].upper()
     # a letter such as ß has no capital of its own
     return (first if len(first) == 1 else text[:1]) + text[1:]
-
-
-# directions that reach beyond the text itself, and halves of characters, which no terminal can write

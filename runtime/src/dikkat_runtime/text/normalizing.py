@@ -209,7 +209,7 @@ UNITS = frozenset("°℃℉№µΩ‰′″ªº²³¹½¼¾")
 
 
 def symbol_spans(
-    text: str, known: Container[str], *, has_ordinals: bool = False, skipped: Container[int] = ()
+    text: str, known: frozenset[str], *, has_ordinals: bool = False, skipped: Container[int] = ()
 ) -> list[tuple[int, int]]:
     """Return the spans of the mark of a list at the beginning, of emoji, and of signs that are not `known`.
 
@@ -219,7 +219,7 @@ def symbol_spans(
     """
     marker = None if has_ordinals and ORDINAL.match(text) else MARKER.match(text)
     spans = [marker.span(1)] if marker else []
-    if not all(map(known.__contains__, text)):
+    if not known.issuperset(text):
         spans += ((start, end) for start, end in _signs(text, known) if start not in skipped)
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):

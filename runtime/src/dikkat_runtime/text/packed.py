@@ -13,7 +13,7 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol
+from typing import Any, BinaryIO
 
 from dikkat_runtime.errors import DataError, msg
 
@@ -33,18 +33,6 @@ _DOCUMENTS = {
     "mimetype": msg("an OpenDocument file or an e-book (.odt, .epub)"),
     "META-INF/": msg("a Java archive (.jar)"),
 }
-
-
-class _Decompressor(Protocol):
-    """What the decompressors of bz2, lzma and zstd share."""
-
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int, /) -> bytes: ...
 
 
 def open_unpacked(path: Path) -> BinaryIO:
@@ -124,7 +112,8 @@ def _zstd_by_pyarrow(file: BinaryIO) -> Any | None:
 class _Unpacked(io.RawIOBase):
     """What one or more packed streams, one after the other in a file, hold."""
 
-    def __init__(self, file: BinaryIO, new: Callable[[], _Decompressor]) -> None:
+    def __init__(self, file: BinaryIO, new: Callable[[], Any]) -> None:
+        """`new` returns a decompressor of bz2, lzma or zstd."""
         self._file, self._new, self._decompressor = file, new, new()
 
     def readable(self) -> bool:
@@ -168,16 +157,14 @@ class _Checked(io.RawIOBase):
                 self._path, self._kind, error
             ) from None
         self._unpacked += size
-        if self._unpacked > UNPACKED_ALWAYS and self._unpacked > MAX_RATIO * self._packed():
+        # a pipe does not tell how much of it was read
+        packed = self._file.tell() if self._file.seekable() else self._unpacked
+        if self._unpacked > UNPACKED_ALWAYS and self._unpacked > MAX_RATIO * packed:
             raise DataError(
                 "{path}: unpacks to more than {size:,} MiB, {max_ratio} times its size, as no text does; look at "
                 "what is in it"
             ).fill(self._path, self._unpacked >> 20, MAX_RATIO)
         return size
-
-    def _packed(self) -> int:
-        """Bytes of the packed file that were read, which a pipe does not tell."""
-        return self._file.tell() if self._file.seekable() else self._unpacked
 
     def close(self) -> None:
         self._stream.close()

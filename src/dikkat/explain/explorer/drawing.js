@@ -60,8 +60,27 @@ function mapsTab() {
   const view = { heat: heatMaps, links: linksView, text: textView }[state.view](picture);
   const note = picture.kept ? element("p", { class: "muted note" }, say("This sentence is long: only the largest {count} weights of each row are in the file.", { count: picture.kept })) : null;
   const title = heading(`${say(LONG_KIND_NAMES[state.kind])} · ${say("Layer {number}", { number: state.layer + 1 })}`);
-  const node = element("div", { class: "look" }, element("div", { class: "pane picture" }, title, ...[note].filter(Boolean), view.node), readout(picture));
+  const node = element("div", { class: "look" }, element("div", { class: "pane picture" }, title, ...[note].filter(Boolean), view.node, describedPicture(picture)), readout(picture));
   return { node, ready: view.ready };
+}
+
+const MAX_DESCRIBED = 60; // tokens of one side up to which a map is written out
+
+// The mean of the chosen heads as sentences and as a table, for whom a picture says nothing; made when it is opened.
+function describedPicture({ queries, keys, mean }) {
+  const details = element("details", { id: "described", ontoggle: () => {
+    if (!details.open || details.children.length > 1) return;
+    if (Math.max(queries.length, keys.length) > MAX_DESCRIBED) return details.append(element("p", { class: "muted" }, say("This map is too long to be written out.")));
+    const sentences = queries.map((query, at) => {
+      const row = rowOf(mean, at);
+      const best = row.indexOf(Math.max(...row));
+      return element("li", {}, say("“{query}” looks at “{key}”, {share}", { query: named(query), key: named(keys[best]), share: number(row[best]) }));
+    });
+    const head = element("tr", {}, element("td", {}), ...keys.map((key) => element("th", { scope: "col" }, named(key))));
+    const rows = queries.map((query, at) => element("tr", {}, element("th", { scope: "row" }, named(query)), ...Array.from(rowOf(mean, at), (weight) => element("td", {}, number(weight)))));
+    details.append(element("ul", {}, ...sentences), element("div", { class: "scroll", tabindex: 0 }, element("table", { class: "cell-table" }, element("thead", {}, head), element("tbody", {}, ...rows))));
+  } }, element("summary", {}, say("The same in words and as a table: mean of the chosen heads")));
+  return details;
 }
 
 // What every page listens to.

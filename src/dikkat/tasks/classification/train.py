@@ -211,7 +211,7 @@ class ClassifierJob:
     def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
         settings = run.read_config()
         best = best_row(rows, run_config(settings, str(run.config)))
-        remarks = []
+        remarks: list[str] = []
         if best.get("encoder_weight") == 0.0:
             remarks.append(msg("the encoder adds nothing of use to the word table, which answers alone"))
         if baseline := settings["data_source"].get("baseline"):

@@ -25,7 +25,7 @@ from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
 from dikkat_runtime.server.models import Complete, ModelTask, ServedModel, attend, estimate_confidence
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, list_of, required, whole
-from dikkat_runtime.server.segments import Fixed, segments_of
+from dikkat_runtime.server.segments import segments_of
 from dikkat_runtime.server.translation import keep_correction, source_of, split_texts, translate_texts, translator_for
 from dikkat_runtime.server.worker_jobs import begin_document, supported_suffixes
 from dikkat_runtime.tasks.aligner import CrossAttention, word_spans
@@ -187,8 +187,8 @@ async def translate(call: Call) -> Response:
     )
     rows: list[dict[str, Any]] = []
     for part in parts:
-        row: dict[str, Any] = {"text" if isinstance(part, Fixed) else "source": part.text}
-        if not isinstance(part, Fixed) and (translated := translations.get(part.text)):
+        row: dict[str, Any] = {"text" if part.is_fixed else "source": part.text}
+        if not part.is_fixed and (translated := translations.get(part.text)):
             row |= {"target": translated.text, "alternatives": translated.alternatives}
             row |= shown_terms(translated.unplaced)
             if confidence := confidences.get(part.text):
