@@ -447,5 +447,5 @@ def _try(claim: Claim, specimen: Specimen, earlier: list[Proof]) -> Proof:
         # a model that cannot even be run with these sentences has the fault that is looked for, or another
         violation, where = float("inf"), f"{type(error).__name__}: {' '.join(str(error).split())}"
     culprits = [proof.name for proof in earlier if proof.name in claim.rests_on and proof.outcome == "fail"]
-    found = () if violation <= claim.limit else (where, next(iter(culprits), None))
-    return Proof(msg(claim.name), msg(claim.says), violation, claim.limit, *found)
+    cause = () if violation <= claim.limit else (where, next(iter(culprits), None))
+    return Proof(msg(claim.name), msg(claim.says), violation, claim.limit, *cause)

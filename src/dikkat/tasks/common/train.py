@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -280,11 +281,8 @@ def train(
         batches = trainer.task.batches_per_epoch
         time_limit_watcher = TimeLimitWatcher(watcher, config, batches, can_shrink=_can_shrink(run, config))
         finished = trainer.train(time_limit_watcher, should_stop, started)
-
-        def train_one(member: Path) -> bool:
-            return train(job, member, watcher, resume=True, device=device, should_stop=should_stop).finished
-
-        if not (finished and train_members(run, config, watcher, train_one)):
+        train_one = partial(train, job, watcher=watcher, resume=True, device=device, should_stop=should_stop)
+        if not (finished and train_members(run, config, watcher, lambda member: train_one(member).finished)):
             return Outcome(False, trainer.state.best_score)
         _finish(job, run, trainer, config, watcher)
         return _outcome(job, run, trainer, config)
