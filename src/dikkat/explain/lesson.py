@@ -31,6 +31,8 @@ SETTINGS = (
 NEAR = 0.02
 """Weight below the largest up to which another head is as right an answer."""
 ANSWERS = "head KIND WORD -> WORD, word KIND LAYER.HEAD WORD, weight KIND LAYER.HEAD WORD -> WORD, or output"
+_PLACE = re.compile(r"(\S+)(?: (\d+)\.(\d+))? (.+)")
+"""Kind of attention, layer and head, and a word."""
 
 
 @dataclass(slots=True)
@@ -200,8 +202,9 @@ def model_answer(question: Question, maps: SentenceMaps) -> dict[str, Any]:
     Raises `DataError` with file and line for an answer that cannot be computed, and one that `expect` contradicts.
     """
     what, _, rest = question.answer.partition(" ")
-    match = re.fullmatch(r"(\S+)(?: (\d+)\.(\d+))? (.+?)(?: *(?:->|→) *(.+))?", rest.strip())
-    shape = (what, bool(match and match[2]), bool(match and match[5]))
+    before, arrow, key = rest.strip().replace("→", "->").partition("->")
+    match = _PLACE.fullmatch(before.rstrip())
+    shape = (what, bool(match and match[2]), bool(arrow and key))
     if what == "output" and not rest:
         right, weight = [maps.written or maps.output], None
     elif match is None or shape not in (("head", False, True), ("word", True, False), ("weight", True, True)):
@@ -211,7 +214,7 @@ def model_answer(question: Question, maps: SentenceMaps) -> dict[str, Any]:
         )  # fmt: skip
     else:
         try:
-            right, weight = _of_maps(what, match, maps)
+            right, weight = _of_maps(what, (*match.groups(), key.lstrip()), maps)
         except UsageError as error:
             raise DataError("{where}: {problem}", question.where, error) from None
     if question.expect and not is_right(what, question.expect, right):
@@ -231,11 +234,13 @@ def is_right(what: str, answer: str, right: Sequence[str]) -> bool:
 
 def bare(text: str) -> str:
     """Return a word or a text in small letters without the signs around it."""
-    return re.sub(r"^\W+|\W+$", "", text.casefold())
+    small = text.casefold()
+    indices = [index for index, character in enumerate(small) if character.isalnum() or character == "_"]
+    return small[indices[0] : indices[-1] + 1] if indices else ""
 
 
-def _of_maps(what: str, match: re.Match[str], maps: SentenceMaps) -> tuple[list[str], float]:
-    kind, layer, head, query, key = match.groups()
+def _of_maps(what: str, parts: tuple[str, ...], maps: SentenceMaps) -> tuple[list[str], float]:
+    kind, layer, head, query, key = parts
     if kind not in KINDS:
         raise UsageError('there is no attention "{name}"; choose from {known}', kind, ", ".join(KINDS))
     words = written_words(maps)

@@ -61,7 +61,8 @@ function isRightAnswer({ kind, right }, typed) {
 }
 
 function bareText(text) {
-  return text.toLowerCase().replace(/^[^\p{L}\p{N}_]+|[^\p{L}\p{N}_]+$/gu, "");
+  const characters = [...text.toLowerCase()], isInside = (character) => /[\p{L}\p{N}_]/u.test(character);
+  return characters.slice(characters.findIndex(isInside), characters.findLastIndex(isInside) + 1).join("");
 }
 
 function goToLessonStep(step) {
