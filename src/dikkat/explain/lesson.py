@@ -31,7 +31,7 @@ SETTINGS = (
 NEAR = 0.02
 """Weight below the largest up to which another head is as right an answer."""
 ANSWERS = "head KIND WORD -> WORD, word KIND LAYER.HEAD WORD, weight KIND LAYER.HEAD WORD -> WORD, or output"
-_PLACE = re.compile(r"(\S+)(?: (\d+)\.(\d+))? (.+)")
+_HEAD_AND_WORD = re.compile(r"(\S+)(?: (\d+)\.(\d+))? (.+)")
 """Kind of attention, layer and head, and a word."""
 
 
@@ -203,7 +203,7 @@ def model_answer(question: Question, maps: SentenceMaps) -> dict[str, Any]:
     """
     what, _, rest = question.answer.partition(" ")
     before, arrow, key = rest.strip().replace("→", "->").partition("->")
-    match = _PLACE.fullmatch(before.rstrip())
+    match = _HEAD_AND_WORD.fullmatch(before.rstrip())
     shape = (what, bool(match and match[2]), bool(arrow and key))
     if what == "output" and not rest:
         right, weight = [maps.written or maps.output], None
