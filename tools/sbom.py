@@ -27,7 +27,7 @@ CARRIED = {
     "kernels-*.so": (OWN, "kernels, compiled from the C sources of the package"),
     "core.wasm": (OWN, "the core of the page, compiled from core.c"),
     "phrasebook.tsv.gz": (OWN, "sentences that the grammar of tools/phrasebook makes"),
-    "00?.json": (OWN, "lessons of the page"),
+    "00?*.md": (OWN, "lessons of the page"),
 }
 """Licence and meaning of the other files, by their names. No font, image or script of others is shipped."""
 

@@ -56,7 +56,7 @@ def test_every_file_that_a_package_carries_has_a_licence(tmp_path: Path) -> None
     (packages / "dikkat").symlink_to(ROOT / "src" / "dikkat")
     (packages / "dikkat_runtime").symlink_to(ROOT / "runtime" / "src" / "dikkat_runtime")
     names = {Path(component["name"]).name for component in carried(packages)}
-    assert {"core.wasm", "phrasebook.tsv.gz", "000.json"} <= names
+    assert {"core.wasm", "phrasebook.tsv.gz", "000.md"} <= names
     assert unlicensed([*carried(packages), {"name": "stranger"}]) == ["stranger"]
 
 

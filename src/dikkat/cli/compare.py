@@ -52,11 +52,11 @@ def compare(
     if not runs:
         for name, value in options.items():
             if value is not None:
-                raise UsageError("--{name} needs two runs: dikkat compare RUN RUN", name)
+                raise UsageError("--{name} is for two runs; name both", name)
         _compare_layers(QUICK if quick else {}, as_json)
         return
     if len(runs) < 2:
-        raise UsageError("a second run is missing: dikkat compare RUN RUN")
+        raise UsageError("a second run is missing; name two, then texts")
     if quick:
         raise UsageError("--quick is for kinds of layers, without runs; leave it out")
     _compare_runs(list(map(str, runs)), file, (beam or [5], precision or ["float32"]), out, as_json)

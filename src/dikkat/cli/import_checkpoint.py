@@ -56,6 +56,9 @@ def import_checkpoint(
             print_note("left out: {names}", named)
         else:
             print_note("left out, heads of other tasks: {names}", named)
-    verbs = {"classifier": "classify", "translator": "translate", "lm": "generate"}
-    following = piped(verbs.get(imported.task, "embed"), out)
+    kind = imported.task
+    if kind == "classifier":
+        following = piped("classify", out)
+    else:
+        following = piped("translate" if kind == "translator" else "generate" if kind == "lm" else "embed", out)
     print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)

@@ -71,11 +71,11 @@ def test_quick_is_smaller() -> None:
 @pytest.mark.parametrize(
     ("code", "arguments", "message"),
     [
-        (2, ["runs/a"], "a second run is missing: dikkat compare RUN RUN"),
+        (2, ["runs/a"], "a second run is missing; name two, then texts"),
         (2, ["runs/a", "runs/b", "--quick"], "--quick is for kinds of layers, without runs; leave it out"),
-        (2, ["--beam", "1"], "--beam needs two runs: dikkat compare RUN RUN"),
+        (2, ["--beam", "1"], "--beam is for two runs; name both"),
         (2, ["runs/a", "runs/b", "hello", "--out", "page.txt"],
-            "page.txt: a page is written as .html, not .txt; rename it"),
+            "page.txt: is written as .html or .htm, not .txt; rename it"),
         (66, ["runs/a", "runs/b", "hello"], "runs/a: there is no such run directory"),
     ],
 )  # fmt: skip

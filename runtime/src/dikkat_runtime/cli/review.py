@@ -9,14 +9,12 @@ from pathlib import Path
 
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language, translated
 from dikkat_runtime.tasks.confidence import CERTAIN
 from dikkat_runtime.tasks.translations import Translation
 
-_HELP = msg(
-    "The least sure lines come first. Write into a translation to correct it, save, and run: "
-    "dikkat correct {run} --file corrections.tsv"
-)
+_HELP = msg("The least sure lines come first. Write into a translation to correct it, save, and run: {command}")
 
 
 def check_review(path: Path) -> None:
@@ -46,7 +44,7 @@ def write_review(
         "LANGUAGE": language(),
         "TITLE": html.escape(translated("Translations by {run} to review", run.resolve().name)),
         "SAVE": translated("Save corrections"),
-        "HELP": html.escape(translated(_HELP, run)),
+        "HELP": html.escape(translated(_HELP, command("correct", run, "--file", "corrections.tsv", program="dikkat"))),
         "LINE": translated("Line"),
         "SURE": translated("Sure"),
         "SOURCE": translated("Source"),
