@@ -149,7 +149,7 @@ class Remarks:
             self._count(msg("without words: no label"), number)
             return
         if answer.is_unlike_training:
-            self._count(msg("unlike the training texts, since most of its words are new: doubt the label"), number)
+            self._count(msg("unlike the training texts, with mostly new words: doubt the label"), number)
         elif answer.probability < self.abstain:
             self._count(msg("less likely than {minimum:g}: label withheld", self.abstain), number)
         if answer.num_tokens > most:
