@@ -15,6 +15,8 @@ pytest.importorskip("dikkat_runtime", reason="dikkat-runtime is not installed: p
 
 from tests.command_lines import run_without_dikkat as run_command
 
+from dikkat_runtime.tasks import term_placement
+
 BLOCKED = """
 import sys
 class Blocked:
@@ -197,8 +199,14 @@ def test_a_line_without_words_is_copied_and_a_cut_one_is_noted(
 
 
 def test_terms_prefixes_and_confidence_are_asked_for_by_options(
-    capsys: pytest.CaptureFixture[str], translator: Path, lines: Path, tmp_path: Path
+    capsys: pytest.CaptureFixture[str],
+    translator: Path,
+    lines: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # random weights look at no word more than at others: with this limit no place is clear
+    monkeypatch.setattr(term_placement, "CLEAR", 1.0)
     terms, typed = tmp_path / "terms.tsv", tmp_path / "typed.txt"
     terms.write_text("dog\tHund\n", encoding="utf-8")
     typed.write_text("Die \n" + "\n" * (len(SENTENCES) - 1), encoding="utf-8")

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,7 @@ def export_runtime(run: Path, out: Path, precision: PrecisionName, *, with_corre
     files = {name: path.read_bytes() for name in names if check_file(path := checked(run, name)) is not None}
     if TOKENIZER not in files:
         raise MissingInputError("{path}: is missing from the run; restore it from a copy", run / TOKENIZER)
-    files |= _weights(run, chosen) | {CONFIG: (run / CONFIG).read_bytes()}
+    files |= _weights(run, chosen, config) | {CONFIG: (run / CONFIG).read_bytes()}
     if with_corrections and check_file(run / FILE_NAME) is not None:
         files[FILE_NAME] = (run / FILE_NAME).read_bytes()
     with whole_folder(out) as folder:
@@ -74,7 +75,10 @@ def export_runtime(run: Path, out: Path, precision: PrecisionName, *, with_corre
         for member in member_runs(run, config)[1:]:
             read_config(member, config["task"])
             (folder / MEMBERS / member.name).mkdir(parents=True)
-            _write(folder / MEMBERS / member.name, {**_weights(member, chosen), CONFIG: (member / CONFIG).read_bytes()})
+            _write(
+                folder / MEMBERS / member.name,
+                {**_weights(member, chosen, config), CONFIG: (member / CONFIG).read_bytes()},
+            )
     return chosen
 
 
@@ -85,7 +89,7 @@ def _write(folder: Path, files: Mapping[str, bytes]) -> None:
     write_manifest(folder, (*PREPARED, *ENDED, *EXPORTED), {})
 
 
-def _weights(run: Path, precision: NativePrecision) -> dict[str, bytes]:
+def _weights(run: Path, precision: NativePrecision, config: Mapping[str, Any]) -> dict[str, bytes]:
     """Return the files of the weights, and of the shortlist that is for them, by their names."""
     path, has_shortlist = run / WEIGHTS, check_file(run / SHORTLIST) is not None
     arrays = read_weights(path)
@@ -96,7 +100,9 @@ def _weights(run: Path, precision: NativePrecision) -> dict[str, bytes]:
     # adapters of the run are for its export too; an adapter that becomes whole is none any more
     metadata, origin = {**metadata}, {EXPORTED_FROM: read_checksum(path)}
     metadata.pop(ADAPTS, None)
-    files = {WEIGHTS: _encoded(_in_bytes(arrays), {**metadata, **origin, STORED_PRECISION: precision})}
+    # groups of a language model's weights are rounded once, when it is opened: rounded rows would be rounded again
+    stored = arrays if config["task"] == "lm" else _in_bytes(arrays)
+    files = {WEIGHTS: _encoded(stored, {**metadata, **origin, STORED_PRECISION: precision})}
     if has_shortlist:
         note = {**read_metadata(run / SHORTLIST), OWNER: _checksum_of(files[WEIGHTS])}
         files[SHORTLIST] = _encoded(read_arrays(run / SHORTLIST, "I32"), note)

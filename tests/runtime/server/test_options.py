@@ -50,7 +50,7 @@ def test_the_command_line_comes_before_the_file_and_the_file_before_the_usual(tm
         ("port = '80'", "port must be a whole number"),
         ("port = true", "port must be a whole number"),
         ("open = 1", "open must be true or false"),
-        ("precision = 'int4'", "precision must be auto or float32 or int8"),
+        ("precision = 'int2'", "precision must be auto or float32 or int8"),
         ("allow-host = 'a'", "allow-host must be a list"),
         ("runs = 'a'", "runs must be a list"),
         ("ports = 1", "there is no setting ports; known: runs host port"),

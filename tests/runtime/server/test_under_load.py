@@ -36,7 +36,9 @@ class HeldModel:
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         return [[0] * len(text.split()) for text in texts]
 
-    def translate(self, texts: Sequence[str], options: BeamOptions, glossary: object = None) -> list[Translation]:
+    def translate(
+        self, texts: Sequence[str], options: BeamOptions, glossary: object = None, memories: object = None
+    ) -> list[Translation]:
         assert self.may_go.wait(300)
         self.batches.append(list(texts))
         if "bad" in texts:
@@ -231,7 +233,9 @@ def test_an_error_of_ours_is_a_500_and_the_log_holds_no_text(capsys: pytest.Capt
         async with held() as (app, _, model):
             model.may_go.set()
 
-            def broken(texts: Sequence[str], options: BeamOptions, glossary: object = None) -> list[Translation]:
+            def broken(
+                texts: Sequence[str], options: BeamOptions, glossary: object = None, memories: object = None
+            ) -> list[Translation]:
                 raise ValueError(f"cannot translate {texts}")
 
             model.translate = broken  # type: ignore[method-assign]

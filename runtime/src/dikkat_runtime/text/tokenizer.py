@@ -381,8 +381,8 @@ def whole_characters(labels: Sequence[str]) -> list[str]:
         character, end = _next_character(parts, start)
         owners = [owner for _, owner in parts[start:end]]
         for owner, group in groupby(range(len(owners)), key=owners.__getitem__):
-            places = [index + 1 for index in group]
-            span = f"{places[0]}" if len(places) == 1 else f"{places[0]}-{places[-1]}"
+            own = [index + 1 for index in group]
+            span = f"{own[0]}" if len(own) == 1 else f"{own[0]}-{own[-1]}"
             shown[owner] += character if character == _UNKNOWN else f"{character}({span}/{len(owners)})"
         start = end
     return shown
