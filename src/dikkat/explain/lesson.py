@@ -228,7 +228,8 @@ def model_answer(question: Question, maps: SentenceMaps) -> dict[str, Any]:
 def is_right(what: str, answer: str, right: Sequence[str]) -> bool:
     """Return whether an answer is one of those that are right, as the page judges it."""
     if what == "weight":
-        return abs(float(answer) - float(right[0])) <= 0.05
+        is_number = re.fullmatch(r"\d+(\.\d+)?", answer) is not None
+        return is_number and abs(float(answer) - float(right[0])) <= 0.05
     return bare(answer) in map(bare, right)
 
 

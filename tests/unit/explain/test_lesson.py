@@ -98,6 +98,7 @@ def test_answers_are_judged_as_they_are_read_off_a_picture() -> None:
     assert is_right("word", " Cat. ", ["cat"])
     assert is_right("weight", "0.26", ["0.30"])
     assert not is_right("weight", "0.2", ["0.30"])
+    assert not is_right("weight", "high", ["0.30"])
     assert not is_right("head", "1.2", ["2.1"])
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sacrebleu.metrics.chrf import CHRF
+from tests.runtime.runs import language_model_run
 
 from dikkat.config import build_config
 from dikkat.explain.attention_map import AttentionMap
@@ -17,6 +18,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.comparison import (
     MAX_TEXTS,
     Way,
+    _Opened,
     compare_runs,
     marked,
     match_heads,
@@ -25,7 +27,7 @@ from dikkat.tasks.inspection.comparison import (
 )
 from dikkat.training.parameters import FlatParameters
 from dikkat_runtime.cli.main import run as program
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.translator import Translator
 
 TEXTS = ["my name is ada .", "she reads a small book"]
@@ -127,3 +129,13 @@ def test_what_is_cut_is_said_and_nothing_is_refused(untrained: Path, monkeypatch
     assert MAX_TEXTS > 1
     with pytest.raises(DataError, match="there is no text to compare on"):
         compare_runs(untrained, untrained, ["  "])
+
+
+def test_a_language_model_computes_in_the_precision_that_is_asked_for_and_has_no_beam(tmp_path: Path) -> None:
+    run = language_model_run(tmp_path / "lm")
+    opened = _Opened(run, Way(precision="int8"))
+    assert opened.model.info.precision == "int8"
+    comparison = compare_runs(run, run, ["Two men"], (Way(), Way(precision="int8")))
+    assert comparison.explanation.introduction == (f"A: {run}, float32.", f"B: {run}, int8.")
+    with pytest.raises(UsageError, match="only a translator searches by beam"):
+        compare_runs(run, run, ["Two men"], (Way(beam_size=2), Way()))

@@ -60,10 +60,12 @@ class _Opened:
     def __init__(self, run: Path, way: Way) -> None:
         self.run, self.way = run, way
         self.model: Any = load(run)
-        if isinstance(self.model, Translator | Classifier):
-            self.model = type(self.model).load(run, way.precision)
-        elif not isinstance(self.model, LanguageModel):
+        if not isinstance(self.model, Translator | Classifier | LanguageModel):
             raise UsageError("{run}: only translators, classifiers and language models are compared", run)
+        if way.beam_size != Way().beam_size and not isinstance(self.model, Translator):
+            raise UsageError("{run}: only a translator searches by beam; leave out --beam", run)
+        if way.precision != Way().precision:
+            self.model = type(self.model).load(run, way.precision)
 
     def read(self, text: str) -> str:
         """Return what the model makes of a text: a translation, a class, or how the text goes on."""
@@ -182,6 +184,8 @@ def compare_runs(
     names = names if names[0] != names[1] else ["A", "B"]
     introduction = [
         msg("{name}: {run}, beam {size}, {precision}.", name, one.run, one.way.beam_size, one.way.precision)
+        if isinstance(one.model, Translator)
+        else msg("{name}: {run}, {precision}.", name, one.run, one.way.precision)
         for name, one in zip(names, opened, strict=True)
     ]
     if len(readings) < len(sentences):
