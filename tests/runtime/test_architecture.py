@@ -19,7 +19,6 @@ LAYERS = (
         "notices",
         "process_signals",
         "special_tokens",
-        "strict_json",
     ),
     ("run",),
     ("native",),

@@ -11,7 +11,7 @@ from tests.runtime.runs import finished, translator_run
 
 from dikkat_runtime import Translator
 from dikkat_runtime.errors import DataError, DikkatError
-from dikkat_runtime.strict_json import MAX_DEPTH, parse_json
+from dikkat_runtime.run.strict_json import MAX_DEPTH, parse_json
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from dikkat_runtime.files import (
     write_new,
 )
 from dikkat_runtime.run.parts import FOLDERS, LIMITS, MANIFEST, TARGET_TOKENIZER, check_file, check_folder
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor

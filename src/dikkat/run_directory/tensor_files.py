@@ -20,7 +20,7 @@ import numpy as np
 from dikkat_runtime.errors import DataError, unreadable
 from dikkat_runtime.files import open_regular, read_regular, write_errors
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 
 if TYPE_CHECKING:
     from torch import Tensor

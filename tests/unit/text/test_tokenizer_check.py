@@ -12,7 +12,7 @@ from tests.unit.interop.checkpoints import bert_tokenizer, gpt2_tokenizer
 
 from dikkat.config import TokenizerConfig
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer, load_tokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 

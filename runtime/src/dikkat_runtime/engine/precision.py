@@ -15,8 +15,8 @@ from dikkat_runtime.errors import DataError, UsageError, msg, unreadable
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import WEIGHTS
+from dikkat_runtime.run.strict_json import parse_json
 from dikkat_runtime.run.weights import STORED_PRECISION, read_checksum, read_note, require_weights
-from dikkat_runtime.strict_json import parse_json
 
 PrecisionName = Literal["auto", "float32", "int8", "int4", "float16"]
 """The precision that a user asks for; "auto" is int8 where enough texts have shown next to no loss, else float32."""

@@ -8,7 +8,7 @@ from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg,
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.run.manifest import listed, verify_content
 from dikkat_runtime.run.parts import CONFIG, LIMITS, MEMBERS, WEIGHTS, check_kinds
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 
 FORMAT_VERSION = 1
 VERSIONS = ("format_version", "dikkat_version")

@@ -16,7 +16,7 @@ from typing import Any
 from dikkat_runtime.errors import DataError, MissingInputError, msg, unreadable
 from dikkat_runtime.files import read_regular
 from dikkat_runtime.run.parts import CONFIG, ENDED, EXPORTED, LIMITS, MANIFEST, PREPARED, check_file
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 
 _HEX = re.compile(r"[0-9a-f]{64}")
 _ADVICE = msg("restore it from a copy, or, if it was changed on purpose, remove {manifest}", MANIFEST)

@@ -18,7 +18,7 @@ from dikkat_runtime.notices import note
 from dikkat_runtime.run.config import read_settings
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import CONFIG, LIMITS, MANIFEST, METRICS, check_file
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 
 SETTINGS_HASH = "settings_sha256"
 """Key of the hash of the settings in a row."""

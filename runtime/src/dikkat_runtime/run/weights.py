@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dikkat_runtime.errors import DataError, MissingInputError, OutOfMemoryError, UsageError, msg, unreadable
 from dikkat_runtime.files import open_regular
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 
 Array = NDArray[Any]
 MAX_FILE_SIZE = 1 << 40

@@ -19,8 +19,8 @@ from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular
 from dikkat_runtime.rows.contract import Format, FormatName
 from dikkat_runtime.rows.packed_files import reading_errors
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, WORD_TABLE
+from dikkat_runtime.run.strict_json import parse_json
 from dikkat_runtime.run.weights import read_checksum
-from dikkat_runtime.strict_json import parse_json
 from dikkat_runtime.tasks.corrections import FILE_NAME
 
 MAX_RECORD_SIZE = 1 << 20

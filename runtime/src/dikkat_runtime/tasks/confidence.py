@@ -15,7 +15,7 @@ from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.run.manifest import checked
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.repetition import is_loop

@@ -16,7 +16,7 @@ from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.errors import DataError, UsageError, unreadable
 from dikkat_runtime.files import locked_run, read_regular, write_atomically
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.reading import Reading
 from dikkat_runtime.tasks.surrogates import fill

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.strict_json import parse_json
+from dikkat_runtime.run.strict_json import parse_json
 from dikkat_runtime.text.pieces import HIDDEN, REPEATED_SPACES, SPACE
 
 _MAX_SIZE = 1 << 23
