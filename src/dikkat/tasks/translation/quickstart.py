@@ -20,7 +20,7 @@ from dikkat_runtime.errors import CannotCreateError, DivergedError, msg
 from dikkat_runtime.hints import NAME, command
 from dikkat_runtime.tasks.translator import Translator
 
-SETTINGS: Settings = {"training": {"max_epochs": 12.0, "validations": 4}}
+SETTINGS: Settings = {"training": {"max_epochs": 6.0, "validations": 4}}
 """Passes, not minutes: a slow or busy machine takes longer and ends at the same score."""
 GUIDED: Settings = {"training": {"guided_weight": 1.0}}
 """Where English is translated: the first head of the last encoder layer is told which noun a pronoun means."""
