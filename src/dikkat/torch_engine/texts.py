@@ -54,6 +54,10 @@ def classifier_in_memory(
         _WHERE,
         pooling=head_config.pooling,
         outputs=outputs.weight.shape[0],
+        is_binary=model.is_binary,
+        per_token=model.per_token,
+        transform=head_config.transform,
+        transform_norm=head_config.transform_norm,
         ngram_rows=head_config.ngram_rows,
         precision=precision,
         threads=torch.get_num_threads(),
@@ -98,21 +102,27 @@ class TorchTexts:
     """Base of the engines that read texts: states by `compute`, a vector by `pooling`; module hooks see every call."""
 
     def __init__(
-        self, model: nn.Module, compute: Hidden, pooling: Hidden, *, why_not_native: str = "", where: str = WEIGHTS
+        self,
+        model: nn.Module,
+        compute: Hidden,
+        pooling: Hidden,
+        *,
+        why_not_native: str = "",
+        where: str = WEIGHTS,
+        width: int | None = None,
     ) -> None:
-        """`why_not_native` is shown where nobody asked for this engine; `where` names the weights in messages."""
+        """`why_not_native` is shown where nobody asked for this engine; `where` names the weights in messages.
+
+        `width` is that of a vector, where it is not the model's.
+        """
         self.module, self.where = model.eval(), where
         self._compute, self._pooling = compute, pooling
-        weight = next(model.parameters())
-        self._device = weight.device
+        self._device = next(model.parameters()).device
+        outer = (own for name, own in model.named_parameters() if name.endswith("feed_forward.outer.weight"))
+        self.width = next(outer).shape[0] if width is None else width
+        """D, the numbers of a vector."""
         name = "torch" if self._device.type == "cpu" else f"torch:{self._device.type}"
         self.info = EngineInfo(name, "float32", torch.get_num_threads(), why_not_native=why_not_native)
-
-    @property
-    def width(self) -> int:
-        """D, the numbers of a vector."""
-        embedding: Tensor = self.module.get_parameter("embedding.weight")
-        return int(embedding.shape[1])
 
     @torch.inference_mode()
     def hidden(self, rows: Rows) -> Memory:
@@ -141,7 +151,7 @@ class TorchClassifier(TorchTexts):
 
     @torch.inference_mode()
     def logits(self, rows: Rows, shown: Array | None = None) -> Array:
-        """Compute the logits of each text, (B, C)."""
+        """Compute the logits (B, C) of each text, or (B, S, C) of every id; see `ClassifyingEngine`."""
         tokens, mask = self._padded(rows)
         mask = mask if shown is None else mask & torch.from_numpy(shown).to(self._device)
         return require_finite(self._model(tokens, mask).float().cpu().numpy(), self.where)

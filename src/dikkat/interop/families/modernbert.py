@@ -63,5 +63,6 @@ MODERN = Family(
     ("model.",),
     ("head.", "decoder.", "classifier."),
     classifier=Head(_HEAD, _ACTIVATION, "classifier_pooling"),
+    tagger=Head(_HEAD, _ACTIVATION),
     masked=masked_head("head.dense|unbiased", "head.norm|unbiased", "decoder.bias", _ACTIVATION),
 )

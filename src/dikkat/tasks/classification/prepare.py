@@ -44,8 +44,7 @@ _RENAMED = {
     "translator": {"source_embedding.": "embedding."},
     # a language model is one stack of encoder blocks, which it calls its decoder
     "lm": {"decoder.": "encoder."},
-    "classifier": {},
-    "encoder": {},
+    **{kind: {} for kind in ("classifier", "encoder", "tagger", "regressor")},
 }
 """Kinds of runs that keep the parts of a classifier's backbone under another name."""
 
