@@ -133,6 +133,24 @@ def test_a_prompt_that_is_not_there_is_refused(tmp_path: Path, capsys: Any) -> N
         assert complaint.splitlines()[-1].startswith("dikkat: ")
 
 
+def test_served_vectors_take_the_prompt_of_a_request(tmp_path: Path) -> None:
+    asking = pytest.importorskip("tests.runtime.server.asking", reason="needs dikkat-runtime[serve]")
+    from dikkat_runtime.server.models import Catalog
+
+    theirs = folder_of(tmp_path, (10, torch.nn.Tanh(), True), normalize=True, prompts=PROMPTS)
+    run = imported(tmp_path / "whole", tmp_path / "run")
+    expected = theirs.encode(LINES[:2], prompt_name="query")
+    with asking.served(Catalog([f"vectors={run}"])) as server:
+        vectors = server.post("/embed", inputs=LINES[:2], prompt_name="query")
+        assert np.abs(np.array(vectors) - expected).max() <= 1e-4
+        path = "/models/vectors/pipeline/feature-extraction"
+        again = server.post(path, inputs=LINES[:2], parameters={"prompt_name": "query"})
+        assert np.abs(np.array(again) - expected).max() <= 1e-4
+        plain = server.post("/embed", inputs=LINES[:2])
+        assert np.abs(np.array(plain) - theirs.encode(LINES[:2])).max() <= 1e-4
+        assert "must be one of: document, passage, query" in str(server.post("/embed", 422, inputs="a", prompt_name="qury"))
+
+
 def _changed(name: str, **changes: Any) -> Callable[[Path], None]:
     def change(whole: Path) -> None:
         path = next(whole.glob(name))
@@ -176,6 +194,7 @@ def test_what_does_not_fit_is_refused(damage: Callable[[Path], None], part: str,
     damage(tmp_path / "whole")
     with pytest.raises((DataError, MissingInputError), match=part):
         read_foreign(tmp_path / "whole")
+    capsys.readouterr()  # what the library says while it saves
     assert run_command(["import", str(tmp_path / "whole"), "--out", str(tmp_path / "run")]) in (65, 66)
     assert len(capsys.readouterr().err.splitlines()) == 1
     assert not (tmp_path / "run").exists()

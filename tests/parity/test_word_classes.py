@@ -207,6 +207,25 @@ def test_a_regression_answers_with_numbers(outputs: int, kind: str | None, tmp_p
     assert objects[0]["numbers"].keys() == answers[0].keys()
 
 
+def test_served_answers_are_those_of_the_command(tagger: tuple[Path, Any], tmp_path: Path) -> None:
+    asking = pytest.importorskip("tests.runtime.server.asking", reason="needs dikkat-runtime[serve]")
+    from dikkat_runtime.server.models import Catalog
+
+    saved(tmp_path / "theirs", "SequenceClassification", word_pieces(), num_labels=1)
+    stars = imported(tmp_path / "theirs", tmp_path / "stars")
+    spans, texts = Tagger.load(tagger[0]).tag([TEXTS[0], TEXTS[3]]), [TEXTS[0], TEXTS[3]]
+    with asking.served(Catalog([f"names={tagger[0]}", f"stars={stars}"])) as server:
+        rows = server.post("/models/names", inputs=texts)
+        (number,) = server.post("/models/stars", inputs=texts[0])
+        assert server.post("/models/names", inputs=texts[0]) == rows[0], "one text has one list, as clients expect"
+        assert "not a classifier" in str(server.post("/predict", 422, inputs="a", model="names"))
+        assert len(server.post("/embed", inputs=texts, model="names")[0]) == SHAPE["hidden_size"]
+    expected = [[(one.label, one.text, one.start, one.end) for one in some] for some in spans]
+    assert [[(one["entity_group"], one["word"], one["start"], one["end"]) for one in row] for row in rows] == expected
+    assert np.allclose([one["score"] for one in rows[0]], [one.probability for one in spans[0]])
+    assert number == [{"label": "LABEL_0", "score": pytest.approx(Regressor.load(stars).predict(texts)[0]["LABEL_0"])}]
+
+
 @pytest.mark.parametrize(
     ("changes", "part"),
     [
@@ -217,6 +236,7 @@ def test_a_regression_answers_with_numbers(outputs: int, kind: str | None, tmp_p
         ({"id2label": ["O"] * 6}, "id2label must name the classes 0, 1, 2"),
         ({"id2label": None, "num_labels": 10**12}, "num_labels must be a number of classes"),
         ({"id2label": None, "num_labels": 2.5}, "num_labels must be a number of classes"),
+        ({"id2label": 5}, "id2label must name the classes 0, 1, 2"),
         ({"id2label": {}}, "num_labels must be a number of classes"),
     ],
 )

@@ -79,10 +79,10 @@ def encoder_sizes(theirs: ForeignSettings, usual_eps: float, eps: str = "layer_n
 _POOLINGS = {"cls": "first", "mean": "mean"}
 
 
-def head_activation(theirs: ForeignSettings, head: Head) -> str:
-    """Return the activation of a head's layer."""
-    if head.activation in TRANSFORMS:
-        return head.activation
+def transform_of(theirs: ForeignSettings, head: Head) -> str | None:
+    """Return the activation of a head's layer, or None where it has none."""
+    if not head.activation or head.activation in TRANSFORMS:
+        return head.activation or None
     return theirs.choice(head.activation, "gelu", TRANSFORMS)
 
 
@@ -121,7 +121,7 @@ def classifier_section(theirs: ForeignSettings, head: Head, kind: str) -> dict[s
     usual = "mean" if kind == "tagger" else "first"
     return {
         "pooling": theirs.choice(head.pooling, "cls", _POOLINGS) if head.pooling else usual,
-        "transform": head_activation(theirs, head) if head.activation else None,
+        "transform": transform_of(theirs, head),
         "transform_norm": "transform.norm" in head.keys,
         "objective": "multi_label" if is_multi_label else "cross_entropy",
         "beginning": 1.0,

@@ -109,9 +109,7 @@ class ForeignTranslator:
     def write(self, out: Path, source: Path, command: str) -> None:
         """Write the run directory `out`. Raises `CannotCreateError` or `DiskError`."""
         data = DataConfig(
-            source_language=self.languages.source,
-            target_language=self.languages.target,
-            vocabularies=self.vocabularies,
+            source_language=self.languages.source, target_language=self.languages.target, vocabularies=self.vocabularies
         )
         tokenizer = TokenizerConfig(kind="unigram", vocab_size=max(301, self.model.vocab_size))
         config = RunConfig(model=self.model, tokenizer=tokenizer, data=data, decoding=self.decoding)

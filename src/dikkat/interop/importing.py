@@ -13,13 +13,7 @@ from dikkat.interop.argos_package import is_argos, read_argos
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
 from dikkat.interop.family import Family, Head, Keys, family_of, table
-from dikkat.interop.family_settings import (
-    classifier_section,
-    fold_segments,
-    head_activation,
-    is_regression,
-    labels_of,
-)
+from dikkat.interop.family_settings import classifier_section, fold_segments, is_regression, labels_of, transform_of
 from dikkat.interop.foreign_translator import ForeignTranslator, checked_settings, imported_card, our_shapes
 from dikkat.interop.gguf import SUFFIX, GgufCheckpoint, GgufFile, gguf_checkpoint, gguf_settings, gguf_tokenizer
 from dikkat.interop.marian import is_marian, read_marian
@@ -43,10 +37,8 @@ MAX_LENGTH = 8192
 """Most tokens of a text that are read, unless fewer are known."""
 _KINDS: dict[str, tuple[Any, str, Callable[[Factory, Any, int], nn.Module]]] = {
     "encoder": (EncoderConfig, "max_length", lambda factory, head, _: factory.sentence_encoder(head)),
-    **dict.fromkeys(
-        ("classifier", "regressor"),
-        (ClassifierConfig, "max_tokens", lambda factory, head, count: factory.classifier(head, count)),
-    ),
+    "classifier": (ClassifierConfig, "max_tokens", Factory.classifier),
+    "regressor": (ClassifierConfig, "max_tokens", Factory.classifier),
     "tagger": (ClassifierConfig, "max_tokens", lambda factory, *head: factory.classifier(*head, per_token=True)),
     "lm": (LanguageModelConfig, "context", lambda factory, head, _: factory.language_model(head.objective)),
 }
@@ -193,7 +185,7 @@ def read_family(
         labels, section = labels_of(theirs), classifier_section(theirs, head, kind)
     else:
         values |= {"decoder_layers": values["encoder_layers"], "output_bias": True}
-        values["output_transform"] = head_activation(theirs, head)
+        values["output_transform"] = transform_of(theirs, head)
         # the stack of a language model is called decoder
         stack = {name: at for name, at in keys.items() if name.startswith("encoder.")}
         keys = {**keys, **{f"decoder{name.removeprefix('encoder')}": at for name, at in stack.items()}}
@@ -230,8 +222,8 @@ def _by_tables(
             count,
         )
     shapes = our_shapes(model, lambda factory: build(factory, head_config, len(labels)), theirs.path)
-    around = dense_weights(folder, shapes) if kind == "encoder" else {}
-    shapes = {name: shape for name, shape in shapes.items() if name not in around}
+    dense = dense_weights(folder, shapes) if kind == "encoder" else {}
+    shapes = {name: shape for name, shape in shapes.items() if name not in dense}
     _check_copy(keys, checkpoint, theirs)
     rows = table(keys, shapes, model)
     left_out = _leave_out_pooler(checkpoint, rows) if kind != "encoder" else ()
@@ -239,7 +231,7 @@ def _by_tables(
     to_ours(rows, checkpoint.weights, shapes, str(checkpoint.path))
     loaded = checkpoint.loaded()
     _check_copy(keys, loaded, theirs)
-    weights = to_ours(rows, loaded.weights, shapes, str(checkpoint.path)) | around
+    weights = to_ours(rows, loaded.weights, shapes, str(checkpoint.path)) | dense
     path = theirs.path.parent / "tokenizer.json"
     tokenizer = b"" if isinstance(checkpoint, GgufCheckpoint) else tokenizer_content(path)
     left = (*checkpoint.left_out, *left_out)

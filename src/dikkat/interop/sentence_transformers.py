@@ -1,4 +1,4 @@
-"""What the `sentence-transformers` library stores next to a backbone: pooling, layers, normalisation, prompts."""
+"""Read what the `sentence-transformers` library stores next to a backbone: pooling, layers, norm and prompts."""
 
 from collections.abc import Mapping
 from pathlib import Path

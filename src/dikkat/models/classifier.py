@@ -59,10 +59,7 @@ class SentenceEncoder(nn.Module):
         self.dropout = Dropout(dropout)
 
     def forward(
-        self,
-        tokens: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        segments: Int[Tensor, "B S"] | None = None,
+        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], segments: Int[Tensor, "B S"] | None = None
     ) -> Float[Tensor, "B S D"]:
         """Return hidden states (B, S, D); `mask` is True at real tokens, and `segments` default to the first."""
         segment = self.segment_embedding[0] if segments is None else self.segment_embedding[segments]

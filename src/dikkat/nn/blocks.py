@@ -288,12 +288,7 @@ class CrossAttendingBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        model_dim: int,
-        num_heads: int,
-        feed_forward_dim: int,
-        settings: BlockSettings = _DEFAULTS,
-        **changes: Any,
+        self, model_dim: int, num_heads: int, feed_forward_dim: int, settings: BlockSettings = _DEFAULTS, **changes: Any
     ) -> None:
         super().__init__()
         settings = replace(settings, **changes)

@@ -30,9 +30,11 @@ def new_encoder(run: RunDirectory, config: RunConfig) -> SentenceEncoder:
 def encoder_engine(model: SentenceEncoder, run: RunDirectory, why_not_native: str) -> TorchTexts:
     """Return the torch engine of an imported encoder, pooled as its makers did."""
     settings = _settings_of(run)
-    width = settings.dense[-1][0] if settings.dense else None
     pooling = _sentence_pooling(model, settings)
-    return TorchTexts(model, model, pooling, why_not_native=why_not_native, where=str(run.weights), width=width)
+    engine = TorchTexts(model, model, pooling, why_not_native=why_not_native, where=str(run.weights))
+    if settings.dense:
+        engine.width = settings.dense[-1][0]
+    return engine
 
 
 def _settings_of(run: RunDirectory) -> EncoderConfig:

@@ -102,24 +102,14 @@ class TorchTexts:
     """Base of the engines that read texts: states by `compute`, a vector by `pooling`; module hooks see every call."""
 
     def __init__(
-        self,
-        model: nn.Module,
-        compute: Hidden,
-        pooling: Hidden,
-        *,
-        why_not_native: str = "",
-        where: str = WEIGHTS,
-        width: int | None = None,
+        self, model: nn.Module, compute: Hidden, pooling: Hidden, *, why_not_native: str = "", where: str = WEIGHTS
     ) -> None:
-        """`why_not_native` is shown where nobody asked for this engine; `where` names the weights in messages.
-
-        `width` is that of a vector, where it is not the model's.
-        """
+        """`why_not_native` is shown where nobody asked for this engine; `where` names the weights in messages."""
         self.module, self.where = model.eval(), where
         self._compute, self._pooling = compute, pooling
         self._device = next(model.parameters()).device
         outer = (own for name, own in model.named_parameters() if name.endswith("feed_forward.outer.weight"))
-        self.width = next(outer).shape[0] if width is None else width
+        self.width = next(outer).shape[0]
         """D, the numbers of a vector."""
         name = "torch" if self._device.type == "cpu" else f"torch:{self._device.type}"
         self.info = EngineInfo(name, "float32", torch.get_num_threads(), why_not_native=why_not_native)

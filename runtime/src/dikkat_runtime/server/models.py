@@ -167,11 +167,9 @@ class Complete:
 @cache
 def embedding(prompt: str | None) -> Function:
     """Return the function from texts to vectors (D,), after the prompt of that name; one, so that requests share it."""
-
-    def embed(model: ServedModel, texts: Sequence[str]) -> list[Array]:
-        return [np.asarray(vector, np.float32) for vector in model.embedder.stream(texts, prompt=prompt)]
-
-    return embed
+    return lambda model, texts: [
+        np.asarray(vector, np.float32) for vector in model.embedder.stream(texts, prompt=prompt)
+    ]
 
 
 Task = Translate | Complete | ModelTask

@@ -33,12 +33,8 @@ class Span:
     """The mean over its words."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Word:
-    first: int
-    """Index of its first token, by which a word is classed, as in training."""
-    start: int
-    end: int
+_Word = tuple[int, int, int]
+"""Index of the first token, by which a word is classed, as in training; its first character, and the one after it."""
 
 
 class Tagger(ImportedHead):
@@ -90,20 +86,16 @@ class Tagger(ImportedHead):
 def _words(text: str, numbers: Sequence[Any], offsets: Sequence[tuple[int, int]]) -> list[_Word]:
     """Return the words of a text: tokens of one `numbers`, cut where white space and punctuation begin and end."""
     words: list[_Word] = []
-    last = None
-    for index, (number, (start, end)) in enumerate(zip(numbers, offsets, strict=True)):
+    for index, (start, end) in enumerate(offsets):
         piece = text[start:end]
         start, end = end - len(piece.lstrip()), start + len(piece.rstrip())
-        is_new = number != last or not words
-        if not is_new and words[-1].start < words[-1].end <= start:
-            is_new = start < end and not (_in_word(text[start - 1]) and _in_word(text[start]))
-        if is_new:
-            words.append(_Word(index, start, max(start, end)))
+        first, begun, ended = words[-1] if words else (index, 0, 0)
+        is_cut = begun < ended <= start < end and not (_in_word(text[start - 1]) and _in_word(text[start]))
+        if not words or is_cut or numbers[index] != numbers[index - 1]:
+            words.append((index, start, max(start, end)))
         elif start < end:
-            word = words[-1]
-            words[-1] = _Word(word.first, word.start if word.end > word.start else start, max(word.end, end))
-        last = number
-    return [word for word in words if word.start < word.end]
+            words[-1] = first, begun if begun < ended else start, max(ended, end)
+    return [word for word in words if word[1] < word[2]]
 
 
 def _in_word(character: str) -> bool:
@@ -112,19 +104,18 @@ def _in_word(character: str) -> bool:
 
 def _spans(text: str, words: Sequence[_Word], labels: Sequence[str], shares: Array) -> Iterator[Span]:
     """Yield the marked spans: a word joins the one before it that has its class, unless its label begins with B-."""
-    group: list[tuple[_Word, float]] = []
-    kind = OUTSIDE
-    for word in (*words, None):
-        best = 0 if word is None else int(shares[word.first].argmax())
-        label = OUTSIDE if word is None else labels[best]
-        own = label[2:] if label[:2] in ("B-", "I-") else label
-        if group and (word is None or own != kind or label.startswith("B-")):
-            start, end = group[0][0].start, group[-1][0].end
-            yield Span(kind, start, end, text[start:end], sum(share for _, share in group) / len(group))
-            group = []
-        kind = own
-        if word is not None and own != OUTSIDE:
-            group.append((word, float(shares[word.first, best])))
+    groups: list[tuple[str, list[_Word]]] = []
+    best = shares.argmax(axis=1)
+    for word in words:
+        label = labels[best[word[0]]]
+        kind = label[2:] if label[:2] in ("B-", "I-") else label
+        if not groups or kind != groups[-1][0] or label.startswith("B-"):
+            groups.append((kind, []))
+        groups[-1][1].append(word)
+    for kind, group in groups:
+        if kind != OUTSIDE:
+            start, end = group[0][1], group[-1][2]
+            yield Span(kind, start, end, text[start:end], float(shares[[word[0] for word in group]].max(axis=1).mean()))
 
 
 def written(spans: Sequence[Span]) -> str:

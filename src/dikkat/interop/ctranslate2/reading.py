@@ -22,13 +22,7 @@ from dikkat.interop.ctranslate2.model_file import (
     restored,
 )
 from dikkat.interop.ctranslate2.settings import adds_source_eos, described
-from dikkat.interop.ctranslate2.vocabularies import (
-    OWN,
-    VMAP,
-    check_checksums,
-    read_entries,
-    read_vocabularies,
-)
+from dikkat.interop.ctranslate2.vocabularies import OWN, VMAP, check_checksums, read_entries, read_vocabularies
 from dikkat.interop.foreign_translator import (
     BIAS,
     OUTPUT,

@@ -25,11 +25,7 @@ _NAMES = {
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
     """Return the table of names."""
-    return {
-        **EMBEDDINGS,
-        "segment_embedding": "0",
-        **block("encoder.blocks", "transformer.layer", _BLOCK),
-    }
+    return {**EMBEDDINGS, "segment_embedding": "0", **block("encoder.blocks", "transformer.layer", _BLOCK)}
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:

@@ -179,8 +179,5 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
 
 def _practice(python: str, script: str, command: str, differences: str) -> str:
     return _PRACTICE.format(
-        python=fenced("python", python),
-        script=fenced("js", script),
-        command=command,
-        differences=differences,
+        python=fenced("python", python), script=fenced("js", script), command=command, differences=differences
     )
