@@ -35,14 +35,8 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
 
 
 DISTILBERT = Family(
-    ("distilbert",),
-    "encoder",
-    keys,
-    settings,
-    ("distilbert.",),
-    ("vocab_", "pre_classifier.", "classifier.", "qa_outputs."),
-    ("embeddings.position_ids",),
-    layers="n_layers",
+    ("distilbert",), "encoder", keys, settings, ("distilbert.",),
+    ("vocab_", "pre_classifier.", "classifier.", "qa_outputs."), ("embeddings.position_ids",), layers="n_layers",
     classifier=Head({"transform.dense": "pre_classifier", "output": "classifier"}, "relu"),
     masked=masked_head("vocab_transform", "vocab_layer_norm", "vocab_projector.bias", "activation"),
-)
+)  # fmt: skip
