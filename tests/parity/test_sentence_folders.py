@@ -14,6 +14,7 @@ from tests.parity.test_word_classes import SHAPE, imported, word_pieces
 from tests.parity.weights import shake
 
 from dikkat.interop.importing import read_foreign
+from dikkat.interop.runtime_export import export_runtime
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.tasks.embedder import Embedder
@@ -133,6 +134,18 @@ def test_a_prompt_that_is_not_there_is_refused(tmp_path: Path, capsys: Any) -> N
         assert complaint.splitlines()[-1].startswith("dikkat: ")
 
 
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_runtime_folder_gives_the_vectors_of_the_run(precision: Any, tmp_path: Path) -> None:
+    folder_of(tmp_path, (10, torch.nn.Tanh(), True), normalize=True, prompts=PROMPTS)
+    run = imported(tmp_path / "whole", tmp_path / "run")
+    export_runtime(run, tmp_path / "exported", precision, with_corrections=False)
+    vectors = [
+        np.stack(list(Embedder.load(path, precision, engine="native").stream(LINES, prompt="query")))
+        for path in (run, tmp_path / "exported")
+    ]
+    assert np.array_equal(*vectors)
+
+
 def test_served_vectors_take_the_prompt_of_a_request(tmp_path: Path) -> None:
     asking = pytest.importorskip("tests.runtime.server.asking", reason="needs dikkat-runtime[serve]")
     from dikkat_runtime.server.models import Catalog
@@ -148,7 +161,9 @@ def test_served_vectors_take_the_prompt_of_a_request(tmp_path: Path) -> None:
         assert np.abs(np.array(again) - expected).max() <= 1e-4
         plain = server.post("/embed", inputs=LINES[:2])
         assert np.abs(np.array(plain) - theirs.encode(LINES[:2])).max() <= 1e-4
-        assert "must be one of: document, passage, query" in str(server.post("/embed", 422, inputs="a", prompt_name="qury"))
+        assert "must be one of: document, passage, query" in str(
+            server.post("/embed", 422, inputs="a", prompt_name="qury")
+        )
 
 
 def _changed(name: str, **changes: Any) -> Callable[[Path], None]:

@@ -60,16 +60,17 @@ class Factory:
     def sentence_encoder(self, head_config: EncoderConfig) -> SentenceEncoder:
         """Build the sentence encoder; `head_config` describes what is around its blocks."""
         dim, dense = self.config.model_dim, list[nn.Module]()
+        inputs = dim
         for width, activation in head_config.dense:
-            dense.append(transform(dim, width, activation))
-            dim = width
+            dense.append(transform(inputs, width, activation))
+            inputs = width
         return SentenceEncoder(
             self.embedding(),
             head_config.segments,
             self.positions(),
             self.embedding_norm(),
             self.encoder(),
-            transform(*[self.config.model_dim] * 2, "tanh") if head_config.pooler else nn.Identity(),
+            transform(dim, dim, "tanh") if head_config.pooler else nn.Identity(),
             self.config.dropout,
             nn.Sequential(*dense),
         )

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat_runtime.cli.opening import (
     ENGINE,
@@ -109,7 +110,8 @@ def _answer(model: Tagger | Regressor, lines: InputLines, batch_size: int, windo
     from dikkat_runtime.tasks.tagger import written
 
     print_engine(model.info)
-    for number, answer in enumerate(model.stream(lines, batch_size=batch_size, window=window), start=1):
+    answers: Iterator[Any] = model.stream(lines, batch_size=batch_size, window=window)
+    for number, answer in enumerate(answers, start=1):
         if as_json:
             print_json({"line": number, "numbers" if isinstance(answer, dict) else "spans": answer}, indent=None)
         elif isinstance(answer, dict):
