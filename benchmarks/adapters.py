@@ -40,7 +40,7 @@ def copies(adapter: Path, base: Path, folder: Path) -> list[Path]:
     random, paths = np.random.default_rng(1), []
     for number in range(COUNT):
         path = shutil.copytree(adapter, folder / f"client{number}")
-        (path / "manifest.json").unlink()
+        (path / "manifest.json").unlink(missing_ok=True)
         noisy = {
             name: torch.tensor(array * (1 + 0.01 * random.normal(size=array.shape)), dtype=torch.float32)
             for name, array in factors.items()

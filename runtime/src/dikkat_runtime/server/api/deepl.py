@@ -201,13 +201,12 @@ async def languages(call: Call) -> Response:
     """Return languages to translate from, or with `type=target` into."""
     catalog = call.catalog
     is_target = call.fields.choice("type", "source", ("source", "target")) == "target"
-    rows = [{"language": code.upper(), "name": language_name(code)} for code in catalog.sources]
-    if is_target:
-        formal = {normal(model.target) for model in catalog.of_kind("translator") if model.model.knows_formality}
-        rows = [
-            {"language": code.upper(), "name": language_name(code), "supports_formality": code in formal}
-            for code in catalog.targets
-        ]
+    formal = {normal(model.target) for model in catalog.of_kind("translator") if model.model.knows_formality}
+    rows = [
+        {"language": code.upper(), "name": language_name(code)}
+        | ({"supports_formality": code in formal} if is_target else {})
+        for code in (catalog.targets if is_target else catalog.sources)
+    ]
     return json_response(rows)
 
 
