@@ -158,8 +158,25 @@ def test_a_server_has_adapters_as_models_by_their_names_beside_the_base(base: Pa
     assert len({id(weights_of(model.model).base) for model in catalog.models[1:]}) == 1
     with served(catalog, beam_size=5) as server:
         for name, path in (("en-tr", base), *((name, whole_of(tmp_path / name)) for name in names)):
+            expected = Translator.load(path).translate([SENTENCES[0]])[0].text
             answer = server.post("/translate", q=SENTENCES[0], source="en", target="tr", model=name)
-            assert answer["translatedText"] == Translator.load(path).translate([SENTENCES[0]])[0].text
+            assert answer["translatedText"] == expected
+            answer = server.post("/v2/translate", text=[SENTENCES[0]], target_lang="TR", model=name)
+            assert answer["translations"][0]["text"] == expected
+            answer = server.post("/language/translate/v2", q=SENTENCES[0], target="tr", format="text", model=name)
+            assert answer["data"]["translations"][0]["translatedText"] == expected
+            form = {"target_lang": "TR", "model": name}
+            begun = server.client.post(
+                "/v2/document", data=form, files={"file": ("a.txt", SENTENCES[0].encode())}
+            ).json()
+            path, key = f"/v2/document/{begun['document_id']}", {"document_key": begun["document_key"]}
+            while server.post(path, **key)["status"] not in ("done", "error"):
+                pass
+            assert server.client.post(f"{path}/result", json=key).text == expected
+        assert (
+            "there are: en-tr, first"
+            in server.post("/v2/translate", 404, text="x", target_lang="TR", model="no")["message"]
+        )
 
 
 @pytest.mark.parametrize("damage", ["rank", "down", "width", "unknown"])
