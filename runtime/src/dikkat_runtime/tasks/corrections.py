@@ -93,7 +93,8 @@ class Corrections(KnownTranslations):
 
         Raises `UsageError` for an empty text or more than one line, `CannotCreateError` and `DiskError`.
         """
-        for name, text in ((name, text) for pair in pairs for name, text in zip(("source", "target"), pair, strict=True)):
+        named = ((name, text) for pair in pairs for name, text in zip(("source", "target"), pair, strict=True))
+        for name, text in named:
             if not _is_line(text):
                 raise UsageError("the {name} of a correction must be one line of text, not {text}", name, repr(text))
         replaced = []
