@@ -57,10 +57,11 @@ class Weights:
 
     def _factors(self, name: str, shape: tuple[int, ...]) -> tuple[Array, Array] | None:
         """Return the factors of what is added to an array; None where nothing is. Raises `DataError`."""
-        factors = None if self.base is None else factors_of(self.arrays, name, shape, Path(self.where))
-        if factors is not None:
-            self.used.update((name + UP, name + DOWN))
-        return factors
+        own = {name + UP, name + DOWN}
+        if self.base is None or own.isdisjoint(self.arrays):
+            return None
+        self.used.update(own)
+        return factors_of(self.arrays, name, shape, Path(self.where))
 
     def _copy(self, name: str, *shape: int) -> Array:
         """Return a copy of one array. Raises `DataError` where it is missing or has another shape or type."""

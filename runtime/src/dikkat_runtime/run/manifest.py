@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat_runtime.errors import DataError, MissingInputError, msg, unreadable
-from dikkat_runtime.files import read_regular
+from dikkat_runtime.files import read_regular, reading_errors
 from dikkat_runtime.run.parts import CONFIG, ENDED, EXPORTED, LIMITS, MANIFEST, PREPARED, check_file
 from dikkat_runtime.run.strict_json import parse_json
 
@@ -111,10 +111,8 @@ def _verify(path: Path, entry: Entry) -> None:
         raise DataError("{path}: damaged: has {size:,} bytes, but {expected:,} were written; {advice}").fill(
             path, size, entry.size, _ADVICE
         )
-    try:
+    with reading_errors(path):
         actual = checksum_of_file(path)
-    except OSError as error:
-        raise unreadable(path, error) from None
     if actual not in (entry.sha256, entry.before):
         raise DataError("{path}: damaged: its content does not match its checksum; {advice}", path, _ADVICE)
 

@@ -89,10 +89,8 @@ def read_weights(path: Path) -> dict[str, Array]:
         return stored
     weights = dict(read_weights(base))
     for name in dict.fromkeys(part.removesuffix(UP).removesuffix(DOWN) for part in stored):
-        factors = factors_of(stored, name, weights[name].shape, path) if name in weights else None
-        if factors is None:
-            raise _unlike_base(path, name)
-        weights[name] = weights[name] + factors[0] @ factors[1]
+        up, down = factors_of(stored, name, np.shape(weights.get(name, ())), path)
+        weights[name] = weights[name] + up @ down
     return weights
 
 
@@ -117,25 +115,14 @@ def read_stored(path: Path) -> dict[str, Array]:
     return weights
 
 
-def factors_of(
-    stored: Mapping[str, Array], name: str, shape: tuple[int, ...], path: Path
-) -> tuple[Array, Array] | None:
-    """Return the factors (E, R) and (R, D) that an adapter's file has for an array (E, D); None where it has none.
-
-    Raises `DataError` for factors that do not fit.
-    """
+def factors_of(stored: Mapping[str, Array], name: str, shape: tuple[int, ...], path: Path) -> tuple[Array, Array]:
+    """Return the factors (E, R) and (R, D) of an adapter's file for an array (E, D). Raises `DataError`."""
     up, down = stored.get(name + UP), stored.get(name + DOWN)
-    if up is None and down is None:
-        return None
     if up is None or down is None or (up.shape, down.shape) != (shape[:1] + down.shape[:1], down.shape[:1] + shape[1:]):
-        raise _unlike_base(path, name)
+        raise DataError("{path}: damaged: {name} does not fit the matrix of its base; restore the file", path, name)
     if not np.isfinite(up).all() or not np.isfinite(down).all():
         raise DataError("{where}: damaged: {name} holds values that are not finite; train again", path, name)
     return up, down
-
-
-def _unlike_base(path: Path, name: str) -> DataError:
-    return DataError("{path}: damaged: {name} does not fit the matrix of its base; restore the file", path, name)
 
 
 def base_of(path: Path) -> Path | None:

@@ -32,13 +32,7 @@ from dikkat_runtime.tasks.demand_keeping import Decode, DemandKeeper, LossJudge,
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
-from dikkat_runtime.tasks.reading import (
-    FORMALITY_MARKS,
-    Manner,
-    Reading,
-    limits_of_run,
-    usual_forms_of,
-)
+from dikkat_runtime.tasks.reading import FORMALITY_MARKS, Manner, Reading, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
 from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes, translations_of
@@ -228,13 +222,13 @@ class Translator(OpenedModel):
 
     def _formality_mark(self, formality: Formality) -> str:
         mark = FORMALITY_MARKS.get(formality.removeprefix("prefer_"), "")
-        if mark and not self.knows_formality:
-            if formality.startswith("prefer_"):
-                return ""
-            raise UsageError(
-                "this run has learned no formality; train with --set data.formality=true, or ask for {preferred}"
-            ).fill(f"prefer_{formality}")
-        return mark
+        if self.knows_formality or not mark:
+            return mark
+        if formality.startswith("prefer_"):
+            return ""
+        raise UsageError(
+            "this run has learned no formality; train with --set data.formality=true, or ask for {preferred}"
+        ).fill(f"prefer_{formality}")
 
     def complete(
         self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None

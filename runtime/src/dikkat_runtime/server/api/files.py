@@ -102,14 +102,9 @@ def attachment(call: Call, job: DocumentJob) -> Response:
 FILE = {"type": "string", "contentEncoding": "binary"}
 """JSON schema of an uploaded file."""
 _UPLOAD = fields(
-    ("file", "target_lang"),
-    file=FILE,
-    target_lang=TEXT,
-    source_lang=TEXT,
-    filename=TEXT,
-    model=TEXT,
+    ("file", "target_lang"), file=FILE, target_lang=TEXT, source_lang=TEXT, filename=TEXT, model=TEXT,
     formality=words(*FORMALITIES),
-)
+)  # fmt: skip
 _TAKEN = required(document_id=TEXT, document_key=TEXT)
 _KEY = required(document_key=TEXT)
 _STATUS = fields(("document_id", "status"), document_id=TEXT, status=TEXT, billed_characters=WHOLE)
