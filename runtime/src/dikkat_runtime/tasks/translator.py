@@ -203,7 +203,13 @@ class Translator(OpenedModel):
         `UsageError` for one that the run has not learned, unless it is only preferred, and for a glossary or prefixes
         where translations are sampled.
         """
-        mark = self._formality_mark(formality)
+        mark = FORMALITY_MARKS.get(formality.removeprefix("prefer_"), "")
+        if mark and not self.knows_formality:
+            if not formality.startswith("prefer_"):
+                raise UsageError(
+                    "this run has learned no formality; train with --set data.formality=true, or ask for {preferred}"
+                ).fill(f"prefer_{formality}")
+            mark = ""
         if window is None:
             # of more lines the batches have sentences of more equal lengths
             window = max(WINDOW, BATCHES_AHEAD * (self.engine.info.batch_size or 0))
@@ -219,16 +225,6 @@ class Translator(OpenedModel):
             options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence, known=known, mark=mark
         )
         yield from translator.translate(lines, window, prefixes)
-
-    def _formality_mark(self, formality: Formality) -> str:
-        mark = FORMALITY_MARKS.get(formality.removeprefix("prefer_"), "")
-        if self.knows_formality or not mark:
-            return mark
-        if formality.startswith("prefer_"):
-            return ""
-        raise UsageError(
-            "this run has learned no formality; train with --set data.formality=true, or ask for {preferred}"
-        ).fill(f"prefer_{formality}")
 
     def complete(
         self, source: str, options: DecodingOptions = BEAM, *, glossary: Glossary | None = None
