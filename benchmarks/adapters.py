@@ -18,24 +18,24 @@ import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
-import torch
-
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.contenders.http_callers import Caller, Server, started
 from benchmarks.harness import Measured, note, parser, provenance
-
-from dikkat.run_directory import RunDirectory
-from dikkat.run_directory.tensor_files import read_metadata
-from dikkat_runtime.run.config import read_config
-from dikkat_runtime.run.weights import ADAPTS, BASE, read_arrays
 
 COUNT = 20
 
 
 def copies(adapter: Path, base: Path, folder: Path) -> list[Path]:
     """Adapters of one size with other factors."""
+    # the help must come without them
+    import numpy as np
+    import torch
+
+    from dikkat.run_directory import RunDirectory
+    from dikkat.run_directory.tensor_files import read_metadata
+    from dikkat_runtime.run.weights import ADAPTS, BASE, read_arrays
+
     factors, notes = read_arrays(adapter / "model.safetensors", "F32"), read_metadata(adapter / "model.safetensors")
     random, paths = np.random.default_rng(1), []
     for number in range(COUNT):
@@ -91,7 +91,7 @@ def main() -> None:
     options.add_argument("--precision", default="int8")
     asked = options.parse_args()
     lines = asked.lines.read_text(encoding="utf-8").splitlines()[: asked.count]
-    data = read_config(asked.base)["data"]
+    data = json.loads((asked.base / "config.json").read_text(encoding="utf-8"))["data"]
     pair = {"source": data["source_language"], "target": data["target_language"]}
     pages, found = [lines[number::COUNT] for number in range(COUNT)], Measured()
     flags = ["--precision", asked.precision, "--beam", "1", "--threads", "1", "--max-wait", "600", "--all-words"]

@@ -84,7 +84,8 @@ def test_deepl_asks_for_it_in_texts_and_documents(plain: Path, formal: Path) -> 
     model.stream = lambda *texts, **options: asked.append(options["formality"]) or stream(*texts, **options)
     with served(catalog) as server:
         targets = server.get("/v2/languages?type=target")
-        assert targets == [{"language": "FR", "name": "French", "supports_formality": True}]
+        # one of the two would refuse
+        assert targets == [{"language": "FR", "name": "French", "supports_formality": False}]
         ask = {"text": ["Yes."], "target_lang": "FR", "source_lang": "EN"}
         server.post("/v2/translate", formality="more", **ask)
         server.post("/v2/translate", formality="prefer_less", tag_handling="xml", **{**ask, "text": ["<b>Yes</b>."]})
@@ -101,3 +102,5 @@ def test_deepl_asks_for_it_in_texts_and_documents(plain: Path, formal: Path) -> 
         form["model"] = "other"
         answer = server.client.post("/v2/document", data=form, files={"file": ("a.txt", b"Yes.")})
         assert answer.status_code == 400
+    with served(Catalog([f"formal={formal}"])) as server:
+        assert server.get("/v2/languages?type=target")[0]["supports_formality"] is True

@@ -201,10 +201,10 @@ async def languages(call: Call) -> Response:
     """Return languages to translate from, or with `type=target` into."""
     catalog = call.catalog
     is_target = call.fields.choice("type", "source", ("source", "target")) == "target"
-    formal = {normal(model.target) for model in catalog.of_kind("translator") if model.model.knows_formality}
+    plain = {normal(model.target) for model in catalog.of_kind("translator") if not model.model.knows_formality}
     rows = [
         {"language": code.upper(), "name": language_name(code)}
-        | ({"supports_formality": code in formal} if is_target else {})
+        | ({"supports_formality": code not in plain} if is_target else {})
         for code in (catalog.targets if is_target else catalog.sources)
     ]
     return json_response(rows)
