@@ -66,7 +66,7 @@ class Languages:
     target: str = ""
 
     @property
-    def told(self) -> str:
+    def phrase(self) -> str:
         """Return both as the first sentence of a readme tells them; nothing where one is not known."""
         return f" from `{self.source}` to `{self.target}`" if self.source and self.target else ""
 

@@ -54,7 +54,7 @@ def readme(translator: TrainedTranslator, name: str, *, has_vmap: bool = False) 
     }
     return template("ctranslate2_writing.readme.txt").format(
         name=name,
-        pair=translator.languages.told,
+        pair=translator.languages.phrase,
         library=library,
         tokens=tokens,
         penalty=translator.length_penalty,

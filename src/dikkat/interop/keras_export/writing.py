@@ -98,7 +98,7 @@ def readme(translator: TrainedTranslator, name: str) -> str:
     is_dotted = lowercases_dotted(translator.tokenizer_settings[0], languages.source)
     lower = "The source is lower-cased by the rule of its language, as `translate.py` does.\n" if is_dotted else ""
     return template("keras_export_readme.of_translator.txt").format(
-        name=name, pair=languages.told, python=_PYTHON, training=_TRAINING, limit=limit, lower=lower
+        name=name, pair=languages.phrase, python=_PYTHON, training=_TRAINING, limit=limit, lower=lower
     )
 
 

@@ -52,7 +52,7 @@ def readme(translator: TrainedTranslator, name: str) -> str:
     reads_spaces = translator.has_pieces and SPACE in tokenizer.decode(tokenizer.encode(f"a {SPACE} b"))
     return template("onnx_export_readme.of_translator.txt").format(
         name=name,
-        pair=translator.languages.told,
+        pair=translator.languages.phrase,
         encoder=ENCODER,
         decoder=DECODER,
         limit=limit,
