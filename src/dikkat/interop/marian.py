@@ -334,7 +334,7 @@ def _config(path: Path, folder: Path) -> Path:
     if len(candidates) > 1:
         models = [one.name.removesuffix(DECODER) for one in candidates if one.name.endswith(DECODER)]
         ways = (
-            msg("name the file of one model, as {folder}", folder / models[0])
+            msg("name the file of one model, such as {folder}", folder / models[0])
             if models
             else msg("name them in a decoder.yml")
         )

@@ -118,7 +118,7 @@ class ClassificationTask:
         return self._saying(commonest, 100 * (scores.macro_f1 if self._balance else scores.accuracy))
 
     def _saying(self, label: int, score: float) -> Baseline:
-        return Baseline(score, 1.0, msg("saying “{labels}” of every text ({score:.2f})", self.labels[label], score))
+        return Baseline(score, 1.0, msg("answering “{labels}” for every text ({score:.2f})", self.labels[label], score))
 
     @property
     def absent_classes(self) -> tuple[str, ...]:

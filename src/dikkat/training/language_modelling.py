@@ -68,7 +68,7 @@ class LanguageModelTask:
         counts = self.windows.token_counts(vocabulary) + 1.0
         asked = self.held_out.token_counts(vocabulary)
         loss = -float((np.log(counts / counts.sum()) * asked).sum() / asked.sum())
-        return Baseline(-loss, 0.01 * loss, msg("knowing how often each token is (loss {loss:.4f})", loss))
+        return Baseline(-loss, 0.01 * loss, msg("predicting each token by its frequency (loss {loss:.4f})", loss))
 
     def limit_validation(self, share: float) -> float:
         """Validate on about that share of the held-out text; returns the share it came to."""

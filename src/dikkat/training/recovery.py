@@ -178,6 +178,6 @@ class Recovery:
         lower = {name: min(getattr(self.config, name) / 10, getattr(usual, name)) for name in names}
         options = " ".join(msg("--set training.{name}={rate:g}", name, rate) for name, rate in lower.items())
         return msg(
-            "{path}: {fault}, at update {update}; {kept}; set a lower training.learning_rate and start again in "
-            "another --out, as with {options}"
+            "{path}: {fault}, at update {update}; {kept}; set a lower training.learning_rate and start again in another"
+            " --out, for example with {options}"
         ).fill(self.run.path, fault, failed.updates, kept, options)

@@ -46,7 +46,7 @@ def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
     file = cast(io.BufferedReader, os.fdopen(raw.fileno(), "rb", 1 << 17, closefd=False))
     stream = packed.unpacked(file, path)
     if packing and stream is file:
-        why = msg("its content is not packed") if file.peek(1) else msg("it is empty, like a failed download")
+        why = msg("its content is not compressed") if file.peek(1) else msg("it is empty, like a failed download")
         raise DataError("{path}: damaged ({error}); restore the file", path, why)
     return stream
 

@@ -192,15 +192,14 @@ def _parsed(path: Path) -> dict[str, list[str]]:
     try:
         text = read_regular(path, _MAX_SIZE).decode("utf-8")
     except UnicodeDecodeError:
-        raise DataError("{path}: is not text in UTF-8; restore the file, or take it away", path) from None
+        raise DataError("{path}: is not text in UTF-8; restore or remove the file", path) from None
     by_piece = {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         # as CTranslate2 reads lines, without the return of Windows
         name, *words = line.removesuffix("\r").split("\t")
         if len(words) != 1:
             raise DataError(
-                "{path}:{number}: is not a piece of the source, one tab and words: {line}; restore the file, or take "
-                "it away"
+                "{path}:{number}: is not a piece of the source, one tab and words: {line}; restore or remove the file"
             ).fill(path, number, shown(line))
         by_piece[name] = words[0].split(" ")
     return by_piece

@@ -353,7 +353,7 @@ def _adapted(base: Base, parts: Parts, general: General, old_pairs: int) -> dict
     if not general.held_out:
         note(
             msg(
-                "nothing tells what {path} forgets: it kept no pairs; give sentences in {language} with --keep FILE"
+                "cannot measure what {path} forgets: it kept no pairs; give sentences in {language} with --keep FILE"
             ).fill(base.run.path, base.config.data.source_language or msg("the language of the source"))
         )
     return {"adapted": {"run": str(base.run.path), "old_pairs": old_pairs, "chrf_before": before}}
