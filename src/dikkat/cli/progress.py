@@ -32,6 +32,7 @@ _SCORES = {
     "macro_f1": "macro F1",
     "micro_f1": "micro F1",
     "subset_accuracy": msg("subset accuracy"),
+    "general": msg("general text"),
     "accuracy": msg("accuracy"),
     "perplexity": msg("perplexity"),
     "bits_per_byte": msg("bits a byte"),

@@ -189,7 +189,7 @@ def compare_runs(
         for name, one in zip(names, opened, strict=True)
     ]
     if len(readings) < len(sentences):
-        text = msg("The first {shown} of {count:,} sentences are shown; choose others.", len(sentences), len(readings))
+        text = msg("The first {shown} of {count:,} sentences are shown; choose others.", len(readings), len(sentences))
         introduction.append(text)
     if uncompared:
         text = msg("{count} sentences are left out of the heads, since both cut them into other words.", uncompared)
