@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -304,7 +305,7 @@ def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> Non
     validation = fitted.table.scores(held_out)
     tensors = {name: torch.from_numpy(array) for name, array in fitted.table.arrays().items()}
     run.write_tensors(WORD_TABLE, tensors)
-    scores = {"train": fitted.held_out, "validation": validation}
+    scores = {"train": fitted.held_out, "validation": validation, "favour": np.array(fitted.favour)}
     run.write_tensors(WORD_SCORES, {name: torch.from_numpy(array) for name, array in scores.items()})
     parts.report.notes.append(
         msg("word table: {size:,} n-grams, fitted to {texts:,} texts in {seconds:.1f} s of processor").fill(
