@@ -42,8 +42,7 @@ def attend(
     run: Annotated[Path, Argument(help="Run directory.")],
     sentence: Annotated[str | None, Argument(help="In quotes; - reads one a line from standard input.")] = None,
     out: Annotated[
-        Path | None,
-        Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent."),
+        Path | None, Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent.")
     ] = None,
     target: Annotated[str | None, Option(help="A translation to use instead of the model's own.")] = None,
     kind: Annotated[

@@ -14,15 +14,11 @@ from dikkat_runtime.hints import NAME, command, piped
 
 def import_checkpoint(
     path: Annotated[
-        Path,
-        Argument(
-            help="Local folder with a model, Marian's .npz or .bin, OPUS-MT's .zip, or Argos' .argosmodel.",
-        ),
+        Path, Argument(help="Local folder with a model, Marian's .npz or .bin, OPUS-MT's .zip, or Argos' .argosmodel.")
     ],
     out: Out = ...,  # type: ignore[assignment]
     layout: Annotated[
-        str | None,
-        Option(help="scratch: the classes of the book; its settings are config.json."),
+        str | None, Option(help="scratch: the classes of the book; its settings are config.json.")
     ] = None,
     task: Annotated[
         Literal["encoder", "classifier", "tagger", "lm"] | None,

@@ -19,8 +19,7 @@ PrecisionAt = Annotated[
     ),
 ]
 LabelSeparator = Annotated[
-    str | None,
-    Option(help="Separator of the labels of a text that may have several or none, as in 'a;b'."),
+    str | None, Option(help="Separator of the labels of a text that may have several or none, as in 'a;b'.")
 ]
 
 EXAMPLE = """Which texts? A table with a label and a text in each line (.tsv, .csv, .jsonl).
@@ -38,7 +37,7 @@ def classifier(
         list[str] | None,
         Argument(
             help="A .tsv, .csv or .jsonl with label and text (also compressed), or two aligned files, labels first; in"
-            ' JSONL a label may be a list: "label": ["a", "b"].',
+            ' JSONL a label may be a list: "label": ["a", "b"].'
         ),
     ] = None,
     training: TrainOptions = ...,  # type: ignore[assignment]

@@ -38,7 +38,7 @@ def translator(
         list[str] | None,
         Argument(
             help="Any number of .tsv, .csv, .jsonl, .tmx, .xlf, .po and .mo (each also .gz, .bz2, .xz, .zip), of two"
-            " aligned files or documents (.srt .md .html .docx), and gettext:fr; or phrasebook:fr.",
+            " aligned files or documents (.srt .md .html .docx), and gettext:fr; or phrasebook:fr."
         ),
     ] = None,
     training: TrainOptions = ...,  # type: ignore[assignment]

@@ -45,8 +45,7 @@ class TrainOptions:
     minutes: Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)] = None
     seed: Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)] = None
     start: Annotated[
-        Path | None,
-        Option("--from", help="Run to start from: its weights and tokenizer; also one that was imported."),
+        Path | None, Option("--from", help="Run to start from: its weights and tokenizer; also one that was imported.")
     ] = None
     lora: Annotated[
         int | None,

@@ -8,14 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dikkat_runtime.cli.opening import (
-    ENGINE,
-    EngineOptions,
-    JsonOption,
-    open_model,
-    print_engine,
-    toolkit_module,
-)
+from dikkat_runtime.cli.opening import ENGINE, EngineOptions, JsonOption, open_model, print_engine, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import InputLines, is_interactive, print_json, print_note
 from dikkat_runtime.errors import UsageError, msg, plural

@@ -5,13 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from dikkat_runtime.cli.opening import (
-    ENGINE,
-    EngineOptions,
-    open_model,
-    print_engine,
-    toolkit_module,
-)
+from dikkat_runtime.cli.opening import ENGINE, EngineOptions, open_model, print_engine, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import InputLines, is_interactive, print_note
 from dikkat_runtime.errors import UsageError, msg
@@ -37,8 +31,7 @@ def embed(
     ] = None,
     picture: Annotated[Path | None, Option(help="Draw all lines on a plane, as .png or .svg.")] = None,
     of: Annotated[
-        Of,
-        Option(help="text: what is read; cross: what cross-attention gives each token that a translator writes."),
+        Of, Option(help="text: what is read; cross: what cross-attention gives each token that a translator writes.")
     ] = "text",
     prompt: Annotated[
         str | None, Option(help="Name of the prompt of an imported encoder that is put before each line, as query.")

@@ -188,10 +188,7 @@ class _Axes:
     def at(self, x: float, y: float) -> tuple[float, float]:
         """The place of a point in the drawing."""
         right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-        return (
-            _LEFT + (right - _LEFT) * _share(x, self.x_range),
-            bottom - (bottom - _TOP) * _share(y, self.y_range),
-        )
+        return (_LEFT + (right - _LEFT) * _share(x, self.x_range), bottom - (bottom - _TOP) * _share(y, self.y_range))
 
     def as_svg(self) -> str:
         """The whole drawing."""

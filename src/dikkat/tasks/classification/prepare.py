@@ -154,10 +154,7 @@ def _classifier(
             "positions": "rotary",
         },
         "tokenizer": {"vocab_size": vocabulary, "lowercase": True},
-        "training": {
-            "tokens_per_batch": batch,
-            "max_epochs": epochs,
-        },
+        "training": {"tokens_per_batch": batch, "max_epochs": epochs},
         "classifier": {"word_dropout": word_dropout, "word_table": True, "baseline": True},
     }
 
