@@ -63,11 +63,6 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
     return str(label + 1), str(text + 1)
 
 
-def are_swapped(rows: Sequence[Sequence[str]], separator: str | None) -> bool:
-    """Return whether the second of two columns holds the labels."""
-    return _by_content(rows[:SAMPLE_ROWS], separator) == (1, 0)
-
-
 def _by_name(header: Sequence[str]) -> tuple[int, int] | None:
     names = [name.casefold() for name in header]
     labels = [index for index, name in enumerate(names) if name in _LABEL_NAMES]
@@ -184,7 +179,8 @@ def _table_rows(
         return
     rest = read_pairs(data, *columns)
     sample = list(islice(rest, SAMPLE_ROWS))
-    swapped = are_swapped([pair[:2] for pair in sample], separator)
+    # the second of two columns holds the labels
+    swapped = _by_content([pair[:2] for pair in sample], separator) == (1, 0)
     if swapped:
         note(msg("{labels}: taken for the labels, and {texts} for the texts, by what is in them", data[1], data[0]))
     for pair in chain(sample, rest):

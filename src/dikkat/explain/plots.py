@@ -205,11 +205,7 @@ _TILES_IN_SCALE = 0.995
 
 
 def plot_heads(
-    maps: Sequence[AttentionMap],
-    path: Path,
-    title: str = "",
-    *,
-    inches: tuple[float, float] | None = None,
+    maps: Sequence[AttentionMap], path: Path, title: str = "", *, inches: tuple[float, float] | None = None
 ) -> None:
     """Draw each map as a heat map with its tokens on the axes, all on one colour scale, darker being larger.
 

@@ -16,16 +16,7 @@ from dikkat.models.language_model import LanguageModel
 from dikkat.nn.layers import training_products
 from dikkat.nn.masks import causal_mask
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
-from dikkat.training.task import (
-    WHOLE,
-    Baseline,
-    BatchLoss,
-    Part,
-    Stop,
-    Validation,
-    never,
-    share_out,
-)
+from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never, share_out
 from dikkat_runtime.errors import msg
 
 MAX_VALIDATION_TOKENS, MIN_VALIDATION_TOKENS = 1 << 18, 1 << 13

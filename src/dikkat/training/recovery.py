@@ -105,10 +105,6 @@ class Recovery:
         self.first_weights: Tensor | None = None
         """Weights to go back to before the first checkpoint."""
 
-    def remember_first_weights(self) -> None:
-        """Keep the weights of now for a divergence before the first checkpoint."""
-        self.first_weights = self.parameters.master.clone()
-
     def save(self, state: TrainingState) -> None:
         """Write a checkpoint of this very moment, by the first rank. Raises `DiskError`."""
         with collecting(self.run, self.optimizer, self.ranks, state.updates) as collected:
