@@ -24,11 +24,8 @@ def escaped(text: str) -> str:
 
     Characters that XML forbids, controls and lone surrogates become "·".
     """
-    return html.escape("".join(" " if mark in "\t\n" else "·" if _is_forbidden(mark) else mark for mark in text))
-
-
-def _is_forbidden(mark: str) -> bool:
-    return mark in "\ufffe\uffff" or unicodedata.category(mark) in ("Cc", "Cs")
+    forbidden = {mark for mark in text if mark in "\ufffe\uffff" or unicodedata.category(mark) in ("Cc", "Cs")}
+    return html.escape("".join(" " if mark in "\t\n" else "·" if mark in forbidden else mark for mark in text))
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
