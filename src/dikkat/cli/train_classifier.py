@@ -69,11 +69,11 @@ def classifier(
     if typed := {name: value for name, value in asked.items() if value is not None}:
         settings.setdefault("classifier", {}).update(typed)
 
-    from dikkat.tasks.classification.data import ClassifyRequest
     from dikkat.tasks.classification.train import ClassifierJob
+    from dikkat.tasks.common.settings import Request
 
     columns = (label_column, text_column)
-    request = ClassifyRequest(
+    request = Request(
         data or (), valid or (), columns, preset, settings, training.where, training.device, training.start
     )
     ending = Ending(msg("best validation score {score:.2f}"), piped("classify", training.out))

@@ -18,12 +18,11 @@ from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_tensors
-from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
 from dikkat.tasks.classification.obvious_baseline import compared
 from dikkat.tasks.classification.prepare import prepare
 from dikkat.tasks.common.card import foreign_validations, left_out
-from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.settings import Request, run_config
 from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask, MultiLabelTask, TableScores, begin_with_shares
@@ -127,7 +126,7 @@ def _log_shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 class ClassifierJob:
     """A classifier from labelled texts; see `Job`."""
 
-    request: ClassifyRequest
+    request: Request
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
         return prepare(self.request, run)
