@@ -3,7 +3,7 @@
 import time
 from typing import Annotated
 
-from dikkat.cli.training import Ending, TrainOptions, run_job
+from dikkat.cli.training import Ending, TrainOptions, Valid, run_job
 from dikkat.data.languages import language_code
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
@@ -41,10 +41,7 @@ def classifier(
         ),
     ] = None,
     training: TrainOptions = ...,  # type: ignore[assignment]
-    valid: Annotated[
-        list[str] | None,
-        Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
-    ] = None,
+    valid: Valid = None,
     label_column: Annotated[str | None, Option(help="Column of the label: number from 1, or name.")] = None,
     text_column: Annotated[str | None, Option(help="Column of the text: number from 1, or name.")] = None,
     label_separator: LabelSeparator = None,
@@ -68,11 +65,11 @@ def classifier(
     if typed := {name: value for name, value in asked.items() if value is not None}:
         settings.setdefault("classifier", {}).update(typed)
 
-    from dikkat.tasks.classification.data import ClassifyRequest
     from dikkat.tasks.classification.train import ClassifierJob
+    from dikkat.tasks.common.settings import Request
 
     columns = (label_column, text_column)
-    request = ClassifyRequest(
+    request = Request(
         data or (), valid or (), columns, preset, settings, training.where, training.device, training.start
     )
     ending = Ending(msg("best validation score {score:.2f}"), piped("classify", training.out))

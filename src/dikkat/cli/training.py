@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
 
 Out = Annotated[Path, Option(help="Run directory to make.")]
+Valid = Annotated[
+    list[str] | None,
+    Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
+]
 Settings = dict[str, dict[str, Any]]
 
 

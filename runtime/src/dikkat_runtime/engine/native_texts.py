@@ -1,7 +1,7 @@
 """The native engines of classifiers and language models: stacks of blocks over the C kernels."""
 
 from collections.abc import Callable, MutableMapping, Sequence
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -24,16 +24,29 @@ from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
 from dikkat_runtime.text.text_ngrams import NGRAM_SCALE, pair_rows, token_rows
 
-NextLogits = Callable[[Array, KeyValueCache], Array]
-"""From tokens (R, T) and what was read before them to the logits (R, V) of the next."""
+
+class RowCache(Protocol):
+    """What the rows of a text have read so far, on any engine."""
+
+    @property
+    def length(self) -> int:
+        """Positions that every row has read."""
+
+    def keep(self, rows: list[int]) -> None:
+        """Keep only these rows."""
 
 
-class NativeWriter:
-    """A writer of R rows that begin with `prompts` (R, P); see `WritingEngine.write`."""
+NextLogits = Callable[[Array, Any], Array]
+"""From tokens (R, T) and the `RowCache` of what was read before them to the logits (R, V) of the next."""
+
+
+class TextWriter:
+    """A writer of R rows that begin with `prompts` (R, P), on any engine; see `WritingEngine.write`."""
 
     def __init__(
         self,
         next_logits: NextLogits,
+        start_cache: Callable[[], RowCache],
         prompts: Array,
         context: int,
         options: GenerationOptions,
@@ -43,10 +56,11 @@ class NativeWriter:
         """Raises `ValueError` for prompts without tokens or longer than the context."""
         if not 1 <= prompts.shape[1] <= context:
             raise ValueError(f"a prompt must have 1 to {context} tokens, but has {prompts.shape[1]}")
-        self._next_logits, self._context, self._options = next_logits, context, options
+        self._next_logits, self._start_cache = next_logits, start_cache
+        self._context, self._options = context, options
         self._forbidden = list(forbidden)
         self._in_sight = self._unread = prompts
-        self._cache = KeyValueCache()
+        self._cache = self._start_cache()
         numbers = [0] * len(prompts) if numbers is None else numbers
         self._streams = [np.random.default_rng((options.seed, number)) for number in numbers]
 
@@ -54,7 +68,7 @@ class NativeWriter:
         """Return one more token for every row."""
         if self._cache.length + self._unread.shape[1] > self._context:
             self._unread = self._in_sight = self._in_sight[:, -(self._context // 2) :]
-            self._cache = KeyValueCache()
+            self._cache = self._start_cache()
         logits = self._next_logits(self._unread, self._cache)
         tokens = [self._chosen(*row) for row in zip(logits, self._in_sight, self._streams, strict=True)]
         self._unread = np.array(tokens)[:, None]
@@ -302,9 +316,9 @@ class NativeLanguageModel(NativeStack):
         *,
         forbidden: Sequence[int] = (),
         numbers: Sequence[int] | None = None,
-    ) -> NativeWriter:
+    ) -> TextWriter:
         """Begin to continue prompts (R, P); see `WritingEngine`."""
-        return NativeWriter(self.next_logits, prompts, context, options, forbidden, numbers)
+        return TextWriter(self.next_logits, KeyValueCache, prompts, context, options, forbidden, numbers)
 
     def next_logits(self, tokens: Array, cache: KeyValueCache) -> Array:
         """Return logits (R, V) of the token after `tokens` (R, T), which stand after the positions in the cache.

@@ -24,10 +24,10 @@ from dikkat.data.labelled import LabelledText, texts_seen
 from dikkat.data.languages import guess_language
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.data import ClassifyRequest, Parts, read_parts
+from dikkat.tasks.classification.data import Parts, read_parts
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import fit_word_table
-from dikkat.tasks.common.settings import Settings, require_start, tuning, without_translating
+from dikkat.tasks.common.settings import Request, Settings, require_start, tuning, without_translating
 from dikkat.tasks.common.weights import take_tokenizer
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
@@ -170,7 +170,7 @@ _NO_TEST: Settings = {"data": {"test_pairs": 0}}
 """Labelled data comes with a test part of its own, or every text is needed; `data.test_pairs` holds one out."""
 
 
-def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
+def prepare(request: Request, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
     """Write everything that training reads into `run`, config.json last.
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
@@ -219,7 +219,7 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
 
-def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
+def _config(request: Request, texts: int, classes: int) -> RunConfig:
     with_table = build_config(merge({"classifier": {"word_table": True}}, request.settings), where=request.where)
     has_word_table = with_table.classifier.word_table
     chosen = classifier_settings_for(texts, classes, has_word_table=has_word_table)
@@ -243,7 +243,7 @@ def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
     return config
 
 
-def _with_objective(config: RunConfig, parts: Parts, request: ClassifyRequest) -> RunConfig:
+def _with_objective(config: RunConfig, parts: Parts, request: Request) -> RunConfig:
     """With the objective that the labels ask for. Raises `UsageError` where the settings do not go with it."""
     settings, where = config.classifier, request.where
     if not (parts.is_multi_label or settings.label_separator or settings.objective == "multi_label"):
@@ -260,7 +260,7 @@ def _with_objective(config: RunConfig, parts: Parts, request: ClassifyRequest) -
     return build_config(merged, where=where)
 
 
-def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig, run: RunDirectory) -> AnyTokenizer:
+def _tokenizer(request: Request, parts: Parts, config: RunConfig, run: RunDirectory) -> AnyTokenizer:
     if request.start is not None:
         return take_tokenizer(run, request.start, config.model.vocab_size)
     language = config.data.source_language
@@ -323,7 +323,7 @@ def _write_held_out(run: RunDirectory, parts: Parts) -> None:
             run.write_text(str(path.relative_to(run.path)), "".join(f"{line}\n" for line in lines))
 
 
-def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
+def _describe(request: Request, parts: Parts) -> dict[str, Any]:
     """What the card says of the data, and what reads the same texts again."""
     train, validation = (
         Counter(label for example in part for label in example.labels) for part in (parts.train, parts.validation)

@@ -77,7 +77,8 @@ def fit_word_table(
     reader = NgramReader(language)
     words = [reader.words(texts[row].text) for row in rows]
     wanted = wanted_outputs([texts[row] for row in rows], labels, is_multi_label=is_multi_label)
-    kinds = ("words", "characters") if sum(map(len, _spellings(words))) <= MAX_CHARACTERS else ("words",)
+    characters = sum(len(" ".join(row)) for row in words)
+    kinds = ("words", "characters") if characters <= MAX_CHARACTERS else ("words",)
     parts, features = _features(kinds, reader, words, wanted.shape[1])
     folds = generator.permutation(len(rows)) % _folds(len(rows))
     problem = _Problem(features, wanted, folds, is_exclusive=not is_multi_label)
@@ -135,10 +136,6 @@ def _drawn(texts: Sequence[LabelledText], generator: np.random.Generator) -> NDA
 
 def _folds(count: int) -> int:
     return _FOLDS_OF_FEW if count < _MAX_SMALL_DATA else _FOLDS_OF_MANY if count >= _MANY else _FOLDS
-
-
-def _spellings(words: Sequence[Sequence[str]]) -> list[str]:
-    return [" ".join(row) for row in words]
 
 
 def _features(

@@ -93,6 +93,3 @@ class AttendingReader(AttentionRecorder):
         reads, writes = (tokens, nothing) if self.stack == "encoder" else (nothing, tokens)
         maps = self.record(lambda: self._compute(torch.tensor([ids])), reads, writes, wanted)
         return SentenceMaps(text.strip(), "", reads, writes, maps)
-
-
-# Trace the arithmetic of one attention cell of a trained translator on a sentence.
