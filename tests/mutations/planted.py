@@ -129,7 +129,7 @@ MODELS = [
     Mutation("E21", f"{_DATA}/packing.py", "predicted = np.arange(example.tokens.shape[1]) >= prefix[:, None] - 1", "predicted = np.arange(example.tokens.shape[1]) >= 0 * prefix[:, None]"),
     Mutation("E22", f"{_NN}/masks.py", "    mask = away.abs() <= window\n", "    mask = away.abs() < window\n"),
     Mutation("E23", f"{_NN}/linear_time_attention.py", "k = k.masked_fill(~real[:, None, :, None], 0.0)", "k = k"),
-    Mutation("F5", f"{_NN}/pooling.py", 'return real / (count.sqrt() if name == "mean_sqrt_length" else count)', "return torch.ones_like(mask).float() / mask.shape[1]"),
+    Mutation("F5", f"{_NN}/pooling.py", "return mask.float() / mask.sum(dim=1, keepdim=True).clamp_min(1)", "return torch.ones_like(mask).float() / mask.shape[1]"),
     Mutation("F6", f"{_MODELS}/classifier.py", "        return self.encoder(x, key_mask(mask), position_ids=position_ids)", "        return self.encoder(x, None, position_ids=position_ids)"),
     Mutation("F6", f"{_NN}/pooling.py", "    return x.masked_fill(~mask[..., None], torch.finfo(x.dtype).min)", "    return x"),
     Mutation("F13", f"{_DATA}/splitting.py", '    return " ".join(_NUMBERS.sub("0", folded).translate(_WITHOUT_PUNCTUATION).split())', "    return text"),
@@ -207,7 +207,7 @@ SETS = [
 PICTURES = [
     Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'cmap="Blues"', 'cmap="Reds"'),
     Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'left.set_xlabel(translated("Column (encoding dimension)"))', 'left.set_xlabel(translated("Row (position)"))'),
-    Mutation("C5", f"{_EXPLAIN}/drawing/position_table.py", '"Col {column} (period {period:.2f})", column, table', '"Col {column} (period {period:.2f})", column + 1, table'),
+    Mutation("C5", f"{_EXPLAIN}/drawing/position_table.py", '(period {period:.2f})", column, ', '(period {period:.2f})", column + 1, '),
     Mutation("C2", "src/dikkat/lessons/comparison/layers.py", "return max(1, -(-(length - 1) // (kernel - 1)))", "return max(1, -(-length // (kernel - 1)))"),
     Mutation("C2", "src/dikkat/lessons/comparison/layers.py", "        operations = kernel * length * width**2\n", "        operations = length * width**2\n"),
     Mutation("C10", f"{_NN}/named_positions.py", '"alibi": lambda num_heads, _, __: AlibiBias(num_heads)', '"alibi": lambda _, head_dim, __: RelativeKeys(head_dim)'),
