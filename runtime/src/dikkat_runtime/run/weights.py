@@ -5,8 +5,7 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -170,10 +169,14 @@ def read_arrays(path: Path, *kinds: str) -> dict[str, Array]:
 
     Raises `MissingInputError` or `DataError`.
     """
-    with _damage_told(path):
+    try:
         arrays, notes = _parse(path, kinds)
         claimed = notes.pop("sha256")
         aliases = {alias: arrays[name] for alias, name in notes["aliases"].items()}
+    except OSError as error:
+        raise unreadable(path, error) from None
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _not_ours(path, error) from None
     if claimed != _digest(arrays, notes):
         raise DataError("{where}: damaged: its content does not match its checksum; restore the file", path)
     return arrays | aliases
@@ -199,23 +202,18 @@ def read_checksum(path: Path) -> str:
 
 def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
     """Return `part` of the notes in the header of a file. Raises `MissingInputError` or `DataError`."""
-    with _damage_told(path):
+    try:
         with open(open_regular(path, MAX_FILE_SIZE), "rb") as file:
             header, _ = _read_header(file)
         return part(parse_json(header["__metadata__"][_NOTES].encode()))
-
-
-@contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
-    """Turn what goes wrong while a file of weights is read into `MissingInputError` or `DataError`."""
-    try:
-        yield
     except OSError as error:
         raise unreadable(path, error) from None
     except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(
-            "{where}: damaged, or not weights written by dikkat ({reason}); restore the file", path, error
-        ) from None
+        raise _not_ours(path, error) from None
+
+
+def _not_ours(path: Path, error: Exception) -> DataError:
+    return DataError("{where}: damaged, or not weights written by dikkat ({reason}); restore the file", path, error)
 
 
 def _read_header(file: BinaryIO) -> tuple[Any, int]:
