@@ -75,7 +75,7 @@ ORDER = [
     Mutation("C6", f"{_EXPLAIN}/drawing/position_table.py", "{number:03b}", "{number:b}"),
     Mutation("C8", f"{_EXPLAIN}/drawing/position_table.py", "math.sin(angle), -math.sin(angle)", "-math.sin(angle), math.sin(angle)"),
     Mutation("C9", f"{_MODELS}/factory.py", "return self.config.positions_in_every_layer and layer > 0", "return False"),
-    Mutation("C9", f"{_NN}/blocks.py", "return super().forward(self.positions(x), memory, self_mask, memory_mask)", "return super().forward(x, memory, self_mask, memory_mask)"),
+    Mutation("C9", f"{_NN}/blocks.py", "return self.positions(x, offset=offset)", "return x"),
     Mutation("C10", f"{_NN}/named_positions.py", '"relative": lambda _, head_dim, __: RelativeKeys(head_dim)', '"relative": lambda num_heads, _, causal: BucketBias(num_heads, bidirectional=not causal)'),
     Mutation("C10", f"{_NN}/named_positions.py", '"learned": lambda model_dim, max_positions: LearnedPositions(model_dim, max_positions)', '"learned": lambda model_dim, _: SinusoidalPositions(model_dim)'),
     Mutation("D14", f"{_NN}/positions.py", "exponents = exponents / max(pairs - 1, 1)", "exponents = exponents / pairs"),

@@ -21,7 +21,7 @@ from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError, UsageError
 
 TEXT = "the film was superb and the story it"
-NOTE = "attention is that of the encoder alone: a table of words and word pairs decides together with it"
+NOTE = "this is the attention of the encoder, which decides together with a table of words and word pairs"
 
 
 @pytest.fixture(scope="module")

@@ -221,7 +221,7 @@ def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> No
         _refuse(
             options,
             ("kind", "layer", "head", "words", "beam", "n-best"),
-            msg("is not for a page: it has all"),
+            msg("is not for a page, which shows everything"),
         )
     if suffix in PICTURES and options["n-best"] not in (None, 1):
         raise UsageError("--n-best: a picture shows one translation; write .json, .npz or .align")

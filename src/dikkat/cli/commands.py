@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CATALOGS = Path(__file__).parents[1]
 COMMANDS = {
-    "quickstart": "Train on the bundled phrasebook of English, French and Turkish: some three minutes on two cores.",
+    "quickstart": "Train on the bundled phrasebook of English, French and Turkish: some two minutes on two cores.",
     "train": "Train a model from your own text.",
     "evaluate": "Score a translator, a classifier or a language model on held-out or named data.",
     "attend": msg(
@@ -37,7 +37,7 @@ COMMANDS = {
         "of."
     ),
     "doctor": "Prove that a model computes what it should; exit code 1 if a proof fails.",
-    "data": "Work on text before anything is trained on it.",
+    "data": "Check or extend text before you train on it.",
     "interpolate": "Average the weights of an adapted translator with those that it started from.",
     "import": "Import a pretrained model of another toolkit as a run.",
     "export": "Write a trained model in the form that another program reads.",
@@ -45,7 +45,7 @@ COMMANDS = {
 """What each command does, in the order of the help."""
 GREETING = """dikkat trains Transformers from your own text, and shows what they attend to. Four things to do:
 
-  dikkat quickstart                                     see all of it in some three minutes, without data
+  dikkat quickstart                                     see all of it in some two minutes, without data
   dikkat train translator a.en a.fr --out runs/a        train on your own text (or: classifier, lm)
   dikkat translate runs/a guide.docx --out guide.fr.docx
                                                         use the model; text on standard input is translated, too

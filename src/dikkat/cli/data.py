@@ -167,10 +167,10 @@ def check(
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
-        str, Option(help="Source language, as en; by default from tags or file names, or guessed.")
+        str, Option(help="Source language, such as en; by default from tags or file names, or guessed.")
     ] = "",
     target_language: Annotated[
-        str, Option(help="Target language, as tr; by default from tags or file names, or guessed.")
+        str, Option(help="Target language, such as tr; by default from tags or file names, or guessed.")
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -207,4 +207,4 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "distil": distil,
     "check": check,
 }
-data = Group("Work on text before anything is trained on it.", tuple(_COMMANDS), _COMMANDS.__getitem__)
+data = Group("Check or extend text before you train on it.", tuple(_COMMANDS), _COMMANDS.__getitem__)

@@ -37,7 +37,7 @@ def classifier(
     data: Annotated[
         list[str] | None,
         Argument(
-            help="A .tsv, .csv or .jsonl with label and text (also packed), or two aligned files, labels first; in"
+            help="A .tsv, .csv or .jsonl with label and text (also compressed), or two aligned files, labels first; in"
             ' JSONL a label may be a list: "label": ["a", "b"].',
         ),
     ] = None,
@@ -52,7 +52,7 @@ def classifier(
     precision_at: PrecisionAt = None,
     balance: Annotated[bool, Option("--balance", help="Let each class count the same, however rare.")] = False,
     text_language: Annotated[
-        str | None, Option(help="Code of the language of the texts, as tr; by default, guessed from them.")
+        str | None, Option(help="Code of the language of the texts, such as tr; by default, guessed from them.")
     ] = None,
     preset: Annotated[str | None, Option(help="imdb_seed, …; else chosen from the amount of data.")] = None,
 ) -> int:

@@ -53,11 +53,15 @@ def translator(
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
         str | None,
-        Option(help="Language of the source, as en; chooses in .tmx. By default from tags or file names, or guessed."),
+        Option(
+            help="Language of the source, such as en; chooses in .tmx; by default from tags, file names, or guessed."
+        ),
     ] = None,
     target_language: Annotated[
         str | None,
-        Option(help="Language of the target, as tr; chooses in .tmx. By default from tags or file names, or guessed."),
+        Option(
+            help="Language of the target, such as tr; chooses in .tmx; by default from tags, file names, or guessed."
+        ),
     ] = None,
     members: Annotated[
         int | None,

@@ -39,9 +39,9 @@ class TrainOptions:
 
     out: Out
     config: Annotated[Path | None, Option(help="TOML file of settings.")] = None
-    set_: Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; can be repeated.")] = (
-        None
-    )
+    set_: Annotated[
+        list[str] | None, Option("--set", help="A setting, such as model.dropout=0.2; can be repeated.")
+    ] = None
     minutes: Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)] = None
     seed: Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)] = None
     start: Annotated[
@@ -69,7 +69,7 @@ class TrainOptions:
     watch_text: Annotated[
         list[str] | None,
         Option(
-            help="Text whose attention is kept over the training; a translator's with ||| and its translation. Can be "
+            help="Text whose attention is kept during training; for a translator, TEXT ||| TRANSLATION. Can be "
             "repeated; by default some held-out sentences."
         ),
     ] = None

@@ -101,6 +101,9 @@ class DataConfig(Section):
     vocabularies: Literal["joint", "separate", "shared_ids"] = "joint"
     """One vocabulary for both sides, or one for each, with embeddings apart; the output layer is the target's. In an
     imported translator the sides may cut words in two ways and share ids and embeddings all the same."""
+    formality: bool = False
+    """Whether pairs whose target says tu or vous (fr), du or Sie (de), sen or siz (tr) are trained on once more, with a
+    mark in front of their source by which `--formality` then chooses."""
     max_length: int = Field(256, gt=0)
     """Pairs with more tokens than this on a side are left out of training."""
     max_ratio: float = Field(4.0, gt=1.0)

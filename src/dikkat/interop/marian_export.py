@@ -55,13 +55,8 @@ def export_marian(translator: TrainedTranslator, out: Path, count: int = SAMPLES
 
 def their_weights(translator: TrainedTranslator) -> dict[str, Tensor]:
     """Return the weights by the names of Marian, with each vocabulary in its order."""
-    ours, model = translator.weights, translator.model
-    rows = marian.rows(_written(model))
-    ours.setdefault(BIAS, torch.zeros(model.target_vocab_size or model.vocab_size))
-    for row in rows:
-        if row.ours not in ours:
-            # of attention_bias = false
-            ours[row.ours] = torch.zeros(len(ours[row.ours.removesuffix("bias") + "weight"]))
+    rows = marian.rows(_written(translator.model))
+    ours = translator.weights_of(rows)
     for name in (SOURCE, TARGET, OUTPUT, BIAS):
         if name in ours:
             ours[name] = _order(len(ours[name])).theirs(ours[name])

@@ -96,7 +96,7 @@ class Decoder(nn.Module):
 
     def step(self, x: Float[Tensor, "R 1 D"], cache: DecoderCache) -> Float[Tensor, "R 1 D"]:
         """Return the hidden states (R, 1, D) of one more position of R hypotheses."""
-        for block, own, cross in zip(self.blocks, cache.self_attention, cache.cross_attention, strict=True):
+        for block, own, cross in zip(self.blocks, cache.layers, cache.cross_attention, strict=True):
             x = cast(CrossAttendingBlock, block).step(x, own, cross, cache.mask)
         return self.final_norm(x)
 

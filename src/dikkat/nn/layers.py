@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import RMSNorm
+from torch.nn import RMSNorm as RMSNorm
 from torch.nn import functional as F
 
 from dikkat.kernels import dropout as kernel
@@ -141,9 +141,6 @@ class NgramTable(nn.Module):
         numbers = embedding_rows(self.embedding, rows)
         # summed in float32: bfloat16 would lose most of hundreds of addends
         return NGRAM_SCALE * (numbers * shown[..., None]).sum(dim=1, dtype=torch.float32)
-
-
-__all__ = ["LayerNorm", "RMSNorm", "named_norm"]
 
 
 class LayerNorm(nn.LayerNorm):

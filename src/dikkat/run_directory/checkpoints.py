@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
-from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, msg, reason_of, unreadable
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, msg, reason_of
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
     make_folder,
     read_regular,
+    reading_errors,
     sync_directory,
     temporary_next_to,
     write_errors,
@@ -108,11 +109,8 @@ def check_array(path: Path) -> None:
     size = check_file(path)
     if size is None:
         return
-    try:
-        with path.open("rb") as file:
-            start = file.read(256)
-    except OSError as error:
-        raise unreadable(path, error) from None
+    with reading_errors(path), path.open("rb") as file:
+        start = file.read(256)
     header = _ARRAY_HEADER.match(start)
     if header is None or header.end() + int(header[1]) * int(header[2]) != size:
         raise DataError("{path}: damaged: not an array of a corpus, or cut short; prepare the data again", path)

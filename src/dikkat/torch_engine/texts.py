@@ -24,6 +24,7 @@ from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import MAX_LOGITS, NativeClassifier, NativeLanguageModel, padded
 from dikkat_runtime.engine.options import GenerationOptions, Precision
 from dikkat_runtime.engine.settings import ModelSettings, model_settings
+from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.parts import WEIGHTS
 
@@ -37,8 +38,8 @@ def engine_in_memory(model: EncoderDecoder, config: ModelConfig, precision: Prec
     """Return the native engine with the weights that `model`, built by `config`, has now; else the torch engine."""
     if why := _why_not(model, config, "translator"):
         return TorchEngine(model, why_not_native=why)
-    settings, threads = _settings(config, "translator"), torch.get_num_threads()
-    return NativeEngine(settings, _arrays(model), _WHERE, precision=precision, threads=threads)
+    weights = Weights(_arrays(model), _WHERE, precision == "int8", torch.get_num_threads())
+    return NativeEngine(_settings(config, "translator"), weights)
 
 
 def classifier_in_memory(

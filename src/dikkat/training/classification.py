@@ -19,17 +19,7 @@ from dikkat.evaluation.classification import class_scores, encoder_weight, label
 from dikkat.kernels.processor import to_device
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
-from dikkat.training.task import (
-    WHOLE,
-    Baseline,
-    BatchLoss,
-    Part,
-    Stop,
-    Validation,
-    never,
-    share_out,
-    spread,
-)
+from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never, share_out, spread
 from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.errors import msg
 
@@ -74,7 +64,14 @@ class ClassificationTask:
         self.model = model
         self.corpus = corpus
         self.labels = tuple(labels)
-        self.plan = _plan(corpus, config.training.tokens_per_batch, config.training.seed)
+        targets = np.zeros(len(corpus), np.int64)
+        self.plan = BatchPlan(
+            corpus.lengths("source"),
+            targets,
+            config.training.tokens_per_batch,
+            config.training.seed,
+            directory=corpus.directory,
+        )
         self.batches_per_epoch = self.plan.batches_per_epoch
         self._validation, self._texts, self.table = validation, texts, table
         self._tokens_per_batch = config.training.tokens_per_batch
@@ -121,7 +118,7 @@ class ClassificationTask:
         return self._saying(commonest, 100 * (scores.macro_f1 if self._balance else scores.accuracy))
 
     def _saying(self, label: int, score: float) -> Baseline:
-        return Baseline(score, 1.0, msg("saying “{labels}” of every text ({score:.2f})", self.labels[label], score))
+        return Baseline(score, 1.0, msg("answering “{labels}” for every text ({score:.2f})", self.labels[label], score))
 
     @property
     def absent_classes(self) -> tuple[str, ...]:
@@ -215,11 +212,6 @@ def class_weights(corpus: Corpus, num_classes: int) -> Tensor:
     """Return weights (C,), inverse to the frequency of a class, with a mean of 1 over the texts."""
     counts = np.bincount(_classes(corpus, np.arange(len(corpus))), minlength=num_classes)
     return torch.from_numpy(len(corpus) / (num_classes * np.maximum(counts, 1))).float()
-
-
-def _plan(corpus: Corpus, tokens_per_batch: int, seed: int) -> BatchPlan:
-    targets = np.zeros(len(corpus), np.int64)
-    return BatchPlan(corpus.lengths("source"), targets, tokens_per_batch, seed, directory=corpus.directory)
 
 
 def _classes(corpus: Corpus, indices: NDArray[np.int64]) -> NDArray[np.int64]:

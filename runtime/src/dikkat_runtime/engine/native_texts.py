@@ -1,6 +1,6 @@
 """The native engines of classifiers and language models: stacks of blocks over the C kernels."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, MutableMapping, Sequence
 from typing import Literal
 
 import numpy as np
@@ -93,7 +93,7 @@ class NativeStack:
     def __init__(
         self,
         settings: ModelSettings,
-        arrays: Mapping[str, Array],
+        arrays: MutableMapping[str, Array],
         where: str,
         stack: Literal["encoder", "decoder"],
         embedding: str,
@@ -121,7 +121,7 @@ class NativeClassifier(NativeStack):
     def __init__(
         self,
         settings: ModelSettings,
-        arrays: Mapping[str, Array],
+        arrays: MutableMapping[str, Array],
         where: str,
         *,
         pooling: Pooling,
@@ -200,7 +200,7 @@ class NativeEncoder(NativeStack):
     def __init__(
         self,
         settings: ModelSettings,
-        arrays: Mapping[str, Array],
+        arrays: MutableMapping[str, Array],
         where: str,
         *,
         segments: int,
@@ -241,7 +241,7 @@ class NativeLanguageModel(NativeStack):
     def __init__(
         self,
         settings: ModelSettings,
-        arrays: Mapping[str, Array],
+        arrays: MutableMapping[str, Array],
         where: str,
         *,
         objective: Objective = "causal",

@@ -80,10 +80,25 @@ def require_memory(path: Path, precision: str) -> None:
 
 
 def read_weights(path: Path) -> dict[str, Array]:
+    """Return the whole weights that are stored at `path`: those of an adapter are the updated ones of its base.
+
+    Raises as `read_stored`, and `DataError` where an adapter does not fit its base.
+    """
+    stored, base = read_stored(path), base_of(path)
+    if base is None:
+        return stored
+    weights = dict(read_weights(base))
+    for name in dict.fromkeys(part.removesuffix(UP).removesuffix(DOWN) for part in stored):
+        up, down = factors_of(stored, name, np.shape(weights.get(name, ())), path)
+        weights[name] = weights[name] + up @ down
+    return weights
+
+
+def read_stored(path: Path) -> dict[str, Array]:
     """Return the float32 arrays of a safetensors file of dikkat after comparing its checksum.
 
-    Matrices that an export stored in eight bits are the rows of steps times their sizes, and those of an adapter the
-    updated ones of its base. Raises `MissingInputError` or `DataError`.
+    Matrices that an export stored in eight bits are the rows of steps times their sizes. An adapter has the factors of
+    what it adds to its base. Raises `MissingInputError` or `DataError`.
     """
     require_weights(path)
     stored = read_arrays(path, "F32", "I8")
@@ -97,34 +112,17 @@ def read_weights(path: Path) -> dict[str, Array]:
                 )
             weights[name] = steps * scale[:, None]
     _known[path] = None
-    return _adapted(path, weights) if any(name.endswith(UP) for name in weights) else weights
+    return weights
 
 
-class AdaptedWeights(dict[str, Array]):
-    """The whole weights of an adapter."""
-
-    def __init__(self, weights: Mapping[str, Array], base: Path, updated: Mapping[str, Array]) -> None:
-        """`updated` has what is not as in the file `base`."""
-        super().__init__({**weights, **updated})
-        self.base, self.updated = base, frozenset(updated)
-
-
-def _adapted(path: Path, factors: Mapping[str, Array]) -> AdaptedWeights:
-    """Return the weights of an adapter with these factors. Raises `DataError` where they do not fit its base."""
-    if (base := base_of(path)) is None:
-        raise DataError("{path}: damaged: names no base; restore the file", path)
-    before, updated = read_weights(base), dict[str, Array]()
-    for name in (name.removesuffix(UP) for name in sorted(factors) if name.endswith(UP)):
-        up, down, matrix = factors[name + UP], factors.get(name + DOWN), before.get(name)
-        if down is None or matrix is None or (up.shape, down.shape) != _factor_shapes(down, matrix):
-            raise DataError("{path}: damaged: {name} does not fit the matrix of its base; restore the file", path, name)
-        updated[name] = matrix + up @ down
-    return AdaptedWeights(before, base, updated)
-
-
-def _factor_shapes(down: Array, matrix: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    rank = down.shape[:1]
-    return matrix.shape[:1] + rank, rank + matrix.shape[1:]
+def factors_of(stored: Mapping[str, Array], name: str, shape: tuple[int, ...], path: Path) -> tuple[Array, Array]:
+    """Return the factors (E, R) and (R, D) of an adapter's file for an array (E, D). Raises `DataError`."""
+    up, down = stored.get(name + UP), stored.get(name + DOWN)
+    if up is None or down is None or (up.shape, down.shape) != (shape[:1] + down.shape[:1], down.shape[:1] + shape[1:]):
+        raise DataError("{path}: damaged: {name} does not fit the matrix of its base; restore the file", path, name)
+    if not np.isfinite(up).all() or not np.isfinite(down).all():
+        raise DataError("{where}: damaged: {name} holds values that are not finite; train again", path, name)
+    return up, down
 
 
 def base_of(path: Path) -> Path | None:

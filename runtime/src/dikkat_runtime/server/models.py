@@ -4,16 +4,17 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from dikkat_runtime.documents.memories import read_memory
-from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.engine.options import FORMALITIES, BeamOptions, Formality
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DikkatError, UsageError, msg
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config
+from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention, word_spans
@@ -63,6 +64,13 @@ class ServedModel:
         """Let a translator use these memories, in their order."""
         if memories:
             self.memories, self.model.memories = memories, list(memories.values())
+
+    def formality_of(self, fields: Fields) -> Formality:
+        """Return the formality that a request asks of a translator. Raises `RequestError` where it learned none."""
+        asked = cast("Formality", fields.choice("formality", "default", FORMALITIES))
+        if asked in ("more", "less") and not self.model.knows_formality:
+            raise RequestError("invalid", "formality is not supported for this target language", param="formality")
+        return asked
 
     @cached_property
     def embedder(self) -> Embedder:
@@ -118,6 +126,7 @@ class Translate:
     glossary: Glossary | None = None
     memory: str | None = None
     """The name of the only memory that is used; None where all are."""
+    formality: Formality = "default"
     unplaced: dict[str, tuple[Term, ...]] = field(default_factory=dict, compare=False)
     """The terms of the glossary that a translated segment does not hold, for segments with such terms."""
 
@@ -130,7 +139,7 @@ class Translate:
         """Return one translation for each text."""
         memories = None if self.memory is None else [self.model.memories[self.memory]]
         translations: list[Translation] = self.model.model.translate(
-            texts, self.options, glossary=self.glossary, memories=memories
+            texts, self.options, glossary=self.glossary, memories=memories, formality=self.formality
         )
         if self.glossary is not None:
             self.unplaced.update(

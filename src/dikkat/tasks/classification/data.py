@@ -112,7 +112,7 @@ def _kept(parts: Parts) -> str:
     """How many texts there are, and why no more."""
     kept = plural(parts.report.kept, "text")
     reasons = [
-        msg("{count:,} {reason}, as {example}", count, msg(reason), example)
+        msg("{count:,} {reason}, such as {example}", count, msg(reason), example)
         for reason, count, example in parts.report.rows()
     ]
     return (

@@ -178,7 +178,7 @@ class ClassifierJob:
                 "{encoder_layers} layers, width {model_dim}, {parameters:,} parameters, vocabulary {vocab_size:,}, "
                 "{pooling} pooling"
             ).fill(model.encoder_layers, model.model_dim, parameters, model.vocab_size, config.classifier.pooling),
-            "batches": f"{task.batches_per_epoch:,} a pass",
+            "batches": msg("{batches_per_epoch:,} a pass", task.batches_per_epoch),
         }
 
     def shortcomings(self, task: ClassificationTask) -> tuple[str, ...]:
@@ -230,4 +230,4 @@ def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
 
 def _listed(labels: tuple[str, ...], most: int = 10) -> str:
     rest = msg(" and {count} more", len(labels) - most) if len(labels) > most else ""
-    return f"{len(labels)}: {', '.join(labels[:most])}{rest}"
+    return f"{len(labels)}: {', '.join(labels[:most])}" + rest

@@ -40,7 +40,7 @@ def build_checked(
         require_weights(file)
         file = base_of(file) or file
         if read_metadata(file).get(STORED_PRECISION) == "int8":
-            raise UsageError("{file}: its weights are in eight bits, which the native engine alone computes with", file)
+            raise UsageError("{file}: its weights are in eight bits, with which only the native engine computes", file)
     return _build(run, config, build, file)
 
 

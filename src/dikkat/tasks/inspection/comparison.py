@@ -189,7 +189,7 @@ def compare_runs(
         for name, one in zip(names, opened, strict=True)
     ]
     if len(readings) < len(sentences):
-        text = msg("Of {count:,} sentences the first {shown} are shown; choose others.", len(sentences), len(readings))
+        text = msg("The first {shown} of {count:,} sentences are shown; choose others.", len(readings), len(sentences))
         introduction.append(text)
     if uncompared:
         text = msg("{count} sentences are left out of the heads, since both cut them into other words.", uncompared)
@@ -280,7 +280,7 @@ def _words(readings: Sequence[_Reading], names: Sequence[str], chrf: float) -> S
     after = msg("Equal in {equal} of {count}; chrF of the second against the first {chrf:.1f}.").fill(
         equal, len(readings), chrf
     )
-    return Step(msg("What they make of it"), (text,), Table(columns, rows), (after,))
+    return Step(msg("What they answer"), (text,), Table(columns, rows), (after,))
 
 
 def _heads(matches: Sequence[HeadMatch], names: Sequence[str]) -> Step:
@@ -319,6 +319,6 @@ def _drawings(matches: Sequence[HeadMatch], drawn: Drawn, names: Sequence[str]) 
         part = f'{heading(title, 3)}<div class="strip">{figures}</div>'
         length += len(part)
         if length > MAX_DRAWN:
-            yield paragraph(translated("{count} more pairs stand in the tables alone.", len(matches) - number))
+            yield paragraph(translated("{count} more pairs are only in the tables.", len(matches) - number))
             return
         yield part

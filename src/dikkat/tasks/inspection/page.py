@@ -119,7 +119,7 @@ def show(run: str | Path, text: str | None = None, target: str | None = None) ->
     if len(shown) == len(sentences):
         return whole
     cut = translated(
-        "Sentences 1 to {shown} of {count}; call it with the others for theirs.", len(shown), len(sentences)
+        "Sentences 1 to {shown} of {count}; call it with the others to see theirs.", len(shown), len(sentences)
     )
     return replace(whole, description=paragraph(cut) + whole.description)
 
