@@ -58,7 +58,7 @@ class DecoderWeights:
         arrays = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms), (c_float * count)()
         arrays[2][:] = [settings.inverse_temperature] * count
         self._kept = embedding, arrays
-        linears_of, norms_of, betas = map(ctypes.addressof, arrays)
+        linears_of, norms_of, betas = map(ctypes.addressof, arrays)  # type: ignore[arg-type]
         self._job = Decoder(
             layers=settings.decoder_layers,
             width=settings.model_dim,

@@ -29,7 +29,7 @@ def side_by_side(value: float, dtype: DTypeLike = np.float32, **shapes: tuple[in
         starts.append(starts[-1] + -(-math.prod(shape) * size // ALIGNMENT) * ALIGNMENT)
     memory = full(starts[-1] // size, value, dtype)
     return {
-        name: np.ndarray(shape, dtype, memory, start)  # type: ignore[arg-type]
+        name: np.ndarray(shape, dtype, memory, start)
         for (name, shape), start in zip(shapes.items(), starts, strict=False)
     }
 
