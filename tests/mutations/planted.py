@@ -206,8 +206,8 @@ SETS = [
 
 PICTURES = [
     Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'cmap="Blues"', 'cmap="Reds"'),
-    Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'left.set_xlabel("Column (encoding dimension)")', 'left.set_xlabel("Row (position)")'),
-    Mutation("C5", f"{_EXPLAIN}/drawing/position_table.py", 'label=f"Col {column} (period', 'label=f"Col {column + 1} (period'),
+    Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'left.set_xlabel(translated("Column (encoding dimension)"))', 'left.set_xlabel(translated("Row (position)"))'),
+    Mutation("C5", f"{_EXPLAIN}/drawing/position_table.py", '(period {period:.2f})", column, ', '(period {period:.2f})", column + 1, '),
     Mutation("C2", "src/dikkat/lessons/comparison/layers.py", "return max(1, -(-(length - 1) // (kernel - 1)))", "return max(1, -(-length // (kernel - 1)))"),
     Mutation("C2", "src/dikkat/lessons/comparison/layers.py", "        operations = kernel * length * width**2\n", "        operations = length * width**2\n"),
     Mutation("C10", f"{_NN}/named_positions.py", '"alibi": lambda num_heads, _, __: AlibiBias(num_heads)', '"alibi": lambda _, head_dim, __: RelativeKeys(head_dim)'),

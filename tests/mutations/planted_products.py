@@ -215,6 +215,38 @@ FILES = [
     Mutation("tests/unit/interop/test_foreign_files.py::test_no_file_of_a_package_leads_elsewhere", f"{_INTEROP}/guarded_zip.py", "stat.S_ISLNK(entry.external_attr >> 16)", "stat.S_ISLNK(entry.external_attr)"),
 ]  # fmt: skip
 
+HEADS = [
+    Mutation(
+        "tests/parity/test_word_classes.py::test_marked_spans_are_those_of_the_pipeline",
+        f"{_TASKS}/tagger.py",
+        """ or label.startswith("B-"):""",
+        ":",
+    ),
+    Mutation(
+        "tests/parity/test_word_classes.py::test_a_text_longer_than_the_model_reads_is_marked_to_its_end",
+        f"{_TASKS}/tagger.py",
+        "self._room // 4 if start else 0",
+        "self._room // 2 + 1 if start else 0",
+    ),
+    Mutation(
+        "tests/parity/test_word_classes.py::test_a_regression_answers_with_numbers",
+        f"{_INTEROP}/family_settings.py",
+        "or len(labels_of(theirs)) == 1",
+        "",
+    ),
+    Mutation(
+        "tests/parity/test_sentence_folders.py::test_every_pooling_is_theirs",
+        f"{_RUNTIME}/engine/native_texts.py",
+        "mask * order * 2 /",
+        "mask * 2 /",
+    ),
+    Mutation(
+        "tests/parity/test_sentence_folders.py::test_a_prompt_is_put_before_each_line",
+        f"{_TASKS}/embedder.py",
+        "(before + text).strip()",
+        "text.strip()",
+    ),
+]
 EXPORTS = [
     Mutation("tests/unit/interop/test_keras_parts.py::test_a_residual_sum_drops_in_training_as_ours", f"{_INTEROP}/keras_export/layers.py", "return keras.layers.Dropout(probability)(x) if probability else x", "return x"),
     Mutation("tests/unit/interop/test_keras_parts.py::test_a_residual_sum_drops_in_training_as_ours", f"{_INTEROP}/keras_export/layers.py", "return x + dropout(y, wrapper.dropout.probability)", "return x + y"),
@@ -244,5 +276,6 @@ PRODUCTS = [
     *PHRASES,
     *FILES,
     *EXPORTS,
+    *HEADS,
     *INTERPOLATION,
 ]

@@ -169,10 +169,10 @@ def test_a_server_has_adapters_as_models_by_their_names_beside_the_base(base: Pa
             begun = server.client.post(
                 "/v2/document", data=form, files={"file": ("a.txt", SENTENCES[0].encode())}
             ).json()
-            path, key = f"/v2/document/{begun['document_id']}", {"document_key": begun["document_key"]}
-            while server.post(path, **key)["status"] not in ("done", "error"):
+            address, key = f"/v2/document/{begun['document_id']}", {"document_key": begun["document_key"]}
+            while server.post(address, **key)["status"] not in ("done", "error"):
                 pass
-            assert server.client.post(f"{path}/result", json=key).text == expected
+            assert server.client.post(f"{address}/result", json=key).text == expected
         assert (
             "there are: en-tr, first"
             in server.post("/v2/translate", 404, text="x", target_lang="TR", model="no")["message"]

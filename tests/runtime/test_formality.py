@@ -81,12 +81,17 @@ def test_deepl_asks_for_it_in_texts_and_documents(plain: Path, formal: Path) -> 
     asked = list[str]()
     model = catalog.named("formal").model
     stream = model.stream
-    model.stream = lambda *texts, **options: asked.append(options["formality"]) or stream(*texts, **options)
+
+    def spied(*texts: Any, **options: Any) -> Any:
+        asked.append(options["formality"])
+        return stream(*texts, **options)
+
+    model.stream = spied
     with served(catalog) as server:
         targets = server.get("/v2/languages?type=target")
         # one of the two would refuse
         assert targets == [{"language": "FR", "name": "French", "supports_formality": False}]
-        ask = {"text": ["Yes."], "target_lang": "FR", "source_lang": "EN"}
+        ask: dict[str, Any] = {"text": ["Yes."], "target_lang": "FR", "source_lang": "EN"}
         server.post("/v2/translate", formality="more", **ask)
         server.post("/v2/translate", formality="prefer_less", tag_handling="xml", **{**ask, "text": ["<b>Yes</b>."]})
         form = {"target_lang": "FR", "source_lang": "EN", "formality": "less"}

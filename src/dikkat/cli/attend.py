@@ -42,8 +42,7 @@ def attend(
     run: Annotated[Path, Argument(help="Run directory.")],
     sentence: Annotated[str | None, Argument(help="In quotes; - reads one a line from standard input.")] = None,
     out: Annotated[
-        Path | None,
-        Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent."),
+        Path | None, Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent.")
     ] = None,
     target: Annotated[str | None, Option(help="A translation to use instead of the model's own.")] = None,
     kind: Annotated[
@@ -293,13 +292,12 @@ def _read(
     selection: Selection,
     options: Mapping[str, object],
 ) -> Iterator[SentenceMaps]:
-    from dikkat.tasks import Classifier, Embedder, LanguageModel
+    from dikkat.tasks import Classifier, LanguageModel
     from dikkat.tasks.classification.decisive_words import table_note
     from dikkat.tasks.inspection.reader_attention import AttendingReader
+    from dikkat.tasks.kinds import KINDS
 
-    name = {Classifier: msg("a classifier"), LanguageModel: msg("a language model"), Embedder: msg("an encoder")}[
-        type(trained)
-    ]
+    name = KINDS[trained.kind or "encoder"].name
     if out is not None and out.suffix.lower() in (ALIGNMENT, PAGE):
         known = ", ".join((*PICTURES, *DATA))
         raise UsageError(
@@ -308,7 +306,7 @@ def _read(
     _refuse(
         options, ("target", "beam", "n-best", "sentence"), msg("is for a translator, but {run} holds {kind}", run, name)
     )
-    if isinstance(trained, Embedder):
+    if not isinstance(trained, Classifier | LanguageModel):
         _refuse(
             options, ("words",), msg("joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
         )

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from dikkat.cli.progress import WorkProgress
+from dikkat.cli.progress import Announced, WorkProgress
 from dikkat_runtime.cli.opening import COMPUTE, BeamOption, ComputeOptions, DeviceOption, JsonOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
@@ -187,8 +187,9 @@ def check(
         check_table(left_out_path(fix), "--fix")
     languages = (source_language, target_language)
     request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
-    result = check_files(request, note=print_remark)
     name = " ".join(pairs)
+    with Announced(msg("{name}: looking for faults", name)):
+        result = check_files(request, note=print_remark)
     if as_json:
         counts = {fault.name.lower(): count for fault, count in result.counts.items()}
         print_json({"pairs": result.pairs, "languages": result.languages, "faults": counts, "notes": result.notes})

@@ -26,7 +26,7 @@ def export(
             help="runtime: a folder that computes without PyTorch, texts and checkpoints. web: a module for JavaScript,"
             " in browsers and Node. huggingface: a MarianMT folder. ctranslate2: a model folder. argos: a package for"
             " Argos Translate and LibreTranslate. onnx: graphs for ONNX Runtime and transformers.js. marian: a folder"
-            " of Marian, with .npz and .yml. keras: a model of Keras 3, for TensorFlow, JAX and PyTorch.",
+            " of Marian, with .npz and .yml. keras: a model of Keras 3, for TensorFlow, JAX and PyTorch."
         ),
     ],
     out: Annotated[Path, Option(help="Folder to write, new or empty; for argos, an .argosmodel file.")],

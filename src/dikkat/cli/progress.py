@@ -162,7 +162,7 @@ class WorkProgress(_OnTerminal):
             self._bar.update(self._task, completed=done, total=pieces, description=localized(what), refresh=True)
         elif now - self._last_line >= WORK_EVERY:
             self._last_line = now
-            print(msg("{done}/{pieces}  {what}", done + 1, pieces, what), file=sys.stderr, flush=True)
+            print(visible(msg("{done}/{pieces}  {what}", done + 1, pieces, what)), file=sys.stderr, flush=True)
 
 
 class Announced:

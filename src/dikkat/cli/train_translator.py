@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from dikkat.cli.training import Ending, Settings, TrainOptions, run_job
+from dikkat.cli.training import Ending, Settings, TrainOptions, Valid, run_job
 from dikkat.data.languages import language_code
 from dikkat.training.distributed.environment import own_rank
 from dikkat_runtime.cli.options import Argument, Option
@@ -38,14 +38,11 @@ def translator(
         list[str] | None,
         Argument(
             help="Any number of .tsv, .csv, .jsonl, .tmx, .xlf, .po and .mo (each also .gz, .bz2, .xz, .zip), of two"
-            " aligned files or documents (.srt .md .html .docx), and gettext:fr; or phrasebook:fr.",
+            " aligned files or documents (.srt .md .html .docx), and gettext:fr; or phrasebook:fr."
         ),
     ] = None,
     training: TrainOptions = ...,  # type: ignore[assignment]
-    valid: Annotated[
-        list[str] | None,
-        Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
-    ] = None,
+    valid: Valid = None,
     preset: Annotated[str | None, Option(help="tiny, small, base or d2l; else chosen from the amount of data.")] = None,
     keep: _Keep = None,
     adapter: _Adapter = False,

@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
 
 Out = Annotated[Path, Option(help="Run directory to make.")]
+Valid = Annotated[
+    list[str] | None,
+    Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
+]
 Settings = dict[str, dict[str, Any]]
 
 
@@ -45,8 +49,7 @@ class TrainOptions:
     minutes: Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)] = None
     seed: Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)] = None
     start: Annotated[
-        Path | None,
-        Option("--from", help="Run to start from: its weights and tokenizer; also one that was imported."),
+        Path | None, Option("--from", help="Run to start from: its weights and tokenizer; also one that was imported.")
     ] = None
     lora: Annotated[
         int | None,

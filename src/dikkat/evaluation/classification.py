@@ -63,13 +63,11 @@ class _Counts:
     def _macro_f1_line(self) -> str:
         """Return macro F1, and over how many it is the mean where some have no text: these count where predicted."""
         line = msg("macro F1 {score:.2f} %", 100 * self.macro_f1)
-        missing = [label for label, texts in zip(self.labels, self.wanted, strict=True) if not texts]
+        missing = ", ".join(label for label, texts in zip(self.labels, self.wanted, strict=True) if not texts)
         if not missing:
             return line
         counted = int(((self.wanted + self.predicted) > 0).sum())
-        return line + msg(" over {counted} of {labels} (no text of: {missing})").fill(
-            counted, len(self.labels), ", ".join(missing)
-        )
+        return line + msg(" over {counted} of {labels} (no text of: {missing})", counted, len(self.labels), missing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -137,10 +137,7 @@ def _check(translator: TrainedTranslator) -> None:
             "add_source_eos": True,
             "target_prefix": None,
         },
-        {
-            "tokenizer.kind": (_kind(translator), "unigram"),
-            "model.start_from_zero": (bool(starts_from_zero), True),
-        },
+        {"tokenizer.kind": (_kind(translator), "unigram"), "model.start_from_zero": (bool(starts_from_zero), True)},
     )
     if any(len(settings["added_tokens"]) > len(SPECIAL_TOKENS) for settings in translator.tokenizer_settings):
         raise UsageError(
@@ -172,11 +169,7 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
     ours, theirs = (one.tokenizers[0].encode_batch(texts) for one in (translator, again))
     require_same_ids(translator.run, texts, ours, theirs)
     return check_parity(
-        translator,
-        _READER,
-        lambda lines: again.tokenizers[-1].decode_batch(again.greedy(lines)),
-        again.logits,
-        texts,
+        translator, _READER, lambda lines: again.tokenizers[-1].decode_batch(again.greedy(lines)), again.logits, texts
     )
 
 

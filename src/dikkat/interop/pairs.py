@@ -37,22 +37,12 @@ from dikkat_runtime.text.tokenizer import BYTE_OF, Tokenizer, read_tokenizer
 
 _GENERATION = "generation_config.json"
 _USUAL: dict[str, object] = {
-    "repetition_penalty": 1,
-    "no_repeat_ngram_size": 0,
-    "encoder_no_repeat_ngram_size": 0,
-    "encoder_repetition_penalty": 1,
-    "min_length": 0,
-    "min_new_tokens": 0,
-    "diversity_penalty": 0,
-    "num_beam_groups": 1,
-    "do_sample": False,
-    "early_stopping": False,
-    "suppress_tokens": [],
-    "begin_suppress_tokens": [],
-    "forced_bos_token_id": None,
-    "exponential_decay_length_penalty": None,
+    "repetition_penalty": 1, "no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1, "min_length": 0, "min_new_tokens": 0, "diversity_penalty": 0,
+    "num_beam_groups": 1, "do_sample": False, "early_stopping": False, "suppress_tokens": [],
+    "begin_suppress_tokens": [], "forced_bos_token_id": None, "exponential_decay_length_penalty": None,
     "sequence_bias": None,
-}
+}  # fmt: skip
 """Settings that change what is written, with the value by which they do not; null does not, either."""
 
 

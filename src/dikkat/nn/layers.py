@@ -179,11 +179,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 # The gated feed-forward network, in which one half of the hidden layer opens and closes the other.
 
-GATES = {
-    "geglu": ACTIVATIONS["gelu"],
-    "geglu_tanh": ACTIVATIONS["gelu_tanh"],
-    "swiglu": ACTIVATIONS["silu"],
-}
+GATES = {"geglu": ACTIVATIONS["gelu"], "geglu_tanh": ACTIVATIONS["gelu_tanh"], "swiglu": ACTIVATIONS["silu"]}
 
 
 class GatedFeedForward(nn.Module):

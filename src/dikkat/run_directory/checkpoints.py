@@ -116,11 +116,6 @@ def check_array(path: Path) -> None:
         raise DataError("{path}: damaged: not an array of a corpus, or cut short; prepare the data again", path)
 
 
-def is_checkpoint_file(name: object) -> bool:
-    """Return whether a checkpoint may list a file of this name."""
-    return isinstance(name, str) and _CHECKPOINT_FILE.fullmatch(name) is not None
-
-
 _FOLDER_NAME = re.compile(r"step-(\d{6,15})")
 _REPLACED_PREFIX = ".replaced-"
 _SHORTAGES = frozenset({errno.ENOMEM, errno.EMFILE, errno.ENFILE})
@@ -320,7 +315,7 @@ def _open(step: int, folder: Path) -> Checkpoint:
         sizes = _sizes(manifest, checksums)
         if manifest["step"] != step or "state.json" not in checksums:
             raise ValueError("it belongs to another checkpoint")
-        if not all(is_checkpoint_file(name) for name in checksums):
+        if not all(map(_CHECKPOINT_FILE.fullmatch, checksums)):
             raise ValueError("it lists a file that no checkpoint has")
     except (OSError, ValueError, LookupError, TypeError, DataError) as error:
         raise DataError("{folder}: damaged: {manifest} cannot be trusted ({error})", folder, MANIFEST, error) from None

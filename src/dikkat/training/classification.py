@@ -36,6 +36,8 @@ class TableScores:
     """(N, C) logits."""
     validation: NDArray[np.float32]
     """(M, C) logits."""
+    favour: NDArray[np.float64]
+    """() share of its log-odds by which the logits favour a rare class."""
 
 
 _Scored = tuple[dict[str, float], float, dict[str, float], NDArray[Any], NDArray[Any]]
@@ -79,7 +81,8 @@ class ClassificationTask:
         self._smoothing = config.training.label_smoothing
         self.settings = config.classifier
         self._balance = config.classifier.balance
-        self._weights = class_weights(corpus, len(labels)) if self._balance else None
+        favour = 1.0 if table is None else float(table.favour)
+        self._weights = class_weights(corpus, len(labels), favour) if self._balance else None
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the smoothed cross-entropy of a batch, and that of the n-gram table where there is one."""
@@ -208,10 +211,14 @@ def pad_texts(rows: Sequence[Sequence[int] | Ids], device: torch.device) -> tupl
     return to_device(ids, device), to_device(mask, device)
 
 
-def class_weights(corpus: Corpus, num_classes: int) -> Tensor:
-    """Return weights (C,), inverse to the frequency of a class, with a mean of 1 over the texts."""
+def class_weights(corpus: Corpus, num_classes: int, favour: float = 1.0) -> Tensor:
+    """Return weights (C,), inverse to the power `favour` of a class's frequency, with a mean of 1 over the texts.
+
+    The logits that such a loss asks for are those of the plain one less `favour` times the log-odds of each class.
+    """
     counts = np.bincount(_classes(corpus, np.arange(len(corpus))), minlength=num_classes)
-    return torch.from_numpy(len(corpus) / (num_classes * np.maximum(counts, 1))).float()
+    weights = np.maximum(counts, 1.0) ** -favour
+    return torch.from_numpy(weights * (len(corpus) / (counts @ weights))).float()
 
 
 def _classes(corpus: Corpus, indices: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -47,8 +47,7 @@ _NoRepeatNgram = Annotated[
     ),
 ]
 _RepetitionPenalty = Annotated[
-    float,
-    Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
+    float, Option(help="Above 1 makes written tokens less probable; decoding is then slower.")
 ]
 _Glossary = Annotated[
     Path | None,

@@ -148,13 +148,7 @@ def _enter(sentence: Sentence, arrays: dict[str, Array], forced: int) -> None:
 class NativeEngine:
     """An engine that encodes and searches with the weights of one translator; safe to use from several threads."""
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        weights: Weights,
-        *,
-        shortlist: Shortlist | None = None,
-    ) -> None:
+    def __init__(self, settings: ModelSettings, weights: Weights, *, shortlist: Shortlist | None = None) -> None:
         """Compute with these weights and as many threads as they name.
 
         With a `shortlist`, search writes its words alone, but not under constraints or limits on repetition.

@@ -187,11 +187,7 @@ class Weights:
         """Return eight-bit panels of a matrix, a scale for each output, and the shift that unsigned products need."""
         outputs, inputs = weight.shape
         panels, quads = -(-outputs // PANEL), -(-inputs // LANES) * (LANES // QUAD)
-        packed = (
-            empty((panels, quads, PANEL, QUAD), np.int8),
-            empty(panels * PANEL),
-            empty(panels * PANEL, np.int32),
-        )
+        packed = (empty((panels, quads, PANEL, QUAD), np.int8), empty(panels * PANEL), empty(panels * PANEL, np.int32))
         packing = Packing(*map(address, (*packed, weight)), weight.strides[0] // 4, outputs, inputs, 0, 1)
         if library()[0].pack_bytes(ctypes.byref(packing), self.threads):
             raise MemoryError(msg("no memory left to pack the weights"))

@@ -15,7 +15,10 @@ FORMAT_VERSION = 1
 VERSIONS = ("format_version", "dikkat_version")
 """The keys of a config.json that are not settings."""
 MAX_MEMBERS = 64
-KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": msg("a language model")}
+KINDS = {
+    "translator": "a translator", "classifier": "a classifier", "lm": msg("a language model"),
+    "encoder": msg("an encoder"), "tagger": msg("a tagger"), "regressor": msg("a regression"),
+}  # fmt: skip
 """The kinds of models that the runtime runs, with their articles, by the name in config.json."""
 
 

@@ -34,6 +34,8 @@ OpenNative = Callable[[EngineRequest, Precision], NativeEngine | NativeStack]
 
 _OBJECTIVES = ("cross_entropy", "binary", "multi_label")
 _POOLINGS = ("mean", "first", "attention", "max")
+_ENCODER_POOLINGS = ("mean", "first", "max", "mean_sqrt_length", "weighted_mean", "last")
+_TRANSFORMS = (*ACTIVATIONS, "tanh")
 _READINGS = ("causal", "masked", "prefix")
 
 
@@ -178,16 +180,17 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
     head_config, labels = section(request.config, "classifier", run), labels_of(run, request.config)
     pooling = _known(run, "classifier", head_config, "pooling", "mean", _POOLINGS)
     objective = _known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES)
-    outputs = 1 if objective == "binary" else len(labels)
     rows = head_config.get("ngram_rows", 0)
     if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
         raise DataError("{run}: damaged: classifier.ngram_rows is {rows}; restore the file", run / CONFIG, repr(rows))
-    transform = _known(run, "classifier", head_config, "transform", None, (None, *ACTIVATIONS, "tanh"))
+    transform = _known(run, "classifier", head_config, "transform", None, (None, *_TRANSFORMS))
     norm = _known(run, "classifier", head_config, "transform_norm", False, (False, True))
     make = partial(
         NativeClassifier,
         pooling=pooling,
-        outputs=outputs,
+        outputs=len(labels),
+        is_binary=objective == "binary",
+        per_token=request.config["task"] == "tagger",
         ngram_rows=rows,
         transform=transform,
         transform_norm=norm,
@@ -206,13 +209,20 @@ def native_encoder(request: EngineRequest, precision: Precision) -> NativeEncode
     """Return the native engine with the weights of an imported encoder's run."""
     run, head_config = request.run, section(request.config, "encoder", request.run)
     has_pooler = _known(run, "encoder", head_config, "pooler", False, (False, True))
-    poolings = ("mean", "first", "pooler") if has_pooler else ("mean", "first")
+    poolings = (*_ENCODER_POOLINGS, *(("pooler",) if has_pooler else ()))
+    try:
+        dense = [(int(width), str(activation)) for width, activation in head_config.get("dense", [])]
+    except (TypeError, ValueError):
+        dense = [(0, "")]
+    if not all(0 < width <= MAX_VALUE and activation in (*_TRANSFORMS, "identity") for width, activation in dense):
+        raise DataError("{run}: damaged: encoder.dense is not a list of layers; restore the file", run / CONFIG)
     make = partial(
         NativeEncoder,
         segments=head_config.get("segments", 2),
         pooling=_known(run, "encoder", head_config, "pooling", "mean", poolings),
         has_pooler=has_pooler,
         normalize=_known(run, "encoder", head_config, "normalize", False, (False, True)),
+        dense=dense,
     )
     return _native_stack(make, request, precision)
 

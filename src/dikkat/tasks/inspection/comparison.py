@@ -13,13 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from dikkat.evaluation.scores import sentence_chrf
-from dikkat.explain.attention_map import (
-    ATTENTIONS,
-    AttentionMap,
-    SentenceMaps,
-    attention_name,
-    written_words,
-)
+from dikkat.explain.attention_map import ATTENTIONS, AttentionMap, SentenceMaps, attention_name, written_words
 from dikkat.explain.drawing.chart import escaped, small_map
 from dikkat.explain.explanation import Column, Explanation, Step, Table, as_html
 from dikkat.explain.notebook import MAX_DESCRIBED, Shown

@@ -10,7 +10,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.tasks.common.attention_recorder import AttentionRecorder, Wanted, everything, require_short
 from dikkat.torch_engine.texts import Hidden
 from dikkat_runtime.errors import DataError, UsageError
-from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.classifier import Classifier, ImportedHead
 from dikkat_runtime.tasks.embedder import Embedder, TextReading, of_classifier
 from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
@@ -45,10 +45,12 @@ class AttendingReader(AttentionRecorder):
         self._read, self._pieces, self._compute = read, pieces, compute
 
     @classmethod
-    def of(cls, trained: Classifier | LanguageModel | Embedder) -> "AttendingReader":
+    def of(cls, trained: Classifier | ImportedHead | LanguageModel | Embedder) -> "AttendingReader":
         """For whatever was loaded."""
         if isinstance(trained, LanguageModel):
             return cls._of_language_model(trained)
+        if isinstance(trained, ImportedHead):
+            return cls._of_encoder(trained.model, trained.model.encode, of_classifier(trained.reader).reading)
         if isinstance(trained, Classifier):
             return cls._of_encoder(trained.model, trained.model.encode, of_classifier(trained).reading)
         if trained.request is None:
@@ -74,7 +76,7 @@ class AttendingReader(AttentionRecorder):
         def compute(tokens: Tensor) -> object:
             return encode(tokens, torch.ones_like(tokens, dtype=torch.bool))
 
-        return cls(model, "encoder", read, reading.labels, compute)
+        return cls(model, "encoder", read, reading.tokenizer.labels, compute)
 
     def read(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
         """Record the maps of reading `text`; the model writes nothing, so the output is "".
@@ -91,6 +93,3 @@ class AttendingReader(AttentionRecorder):
         reads, writes = (tokens, nothing) if self.stack == "encoder" else (nothing, tokens)
         maps = self.record(lambda: self._compute(torch.tensor([ids])), reads, writes, wanted)
         return SentenceMaps(text.strip(), "", reads, writes, maps)
-
-
-# Trace the arithmetic of one attention cell of a trained translator on a sentence.

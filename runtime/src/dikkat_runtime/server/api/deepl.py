@@ -87,13 +87,7 @@ def _shown(glossary: StoredGlossary) -> dict[str, Any]:
 
 
 _GLOSSARY = required(
-    glossary_id=TEXT,
-    name=TEXT,
-    ready=FLAG,
-    source_lang=TEXT,
-    target_lang=TEXT,
-    creation_time=TEXT,
-    entry_count=WHOLE,
+    glossary_id=TEXT, name=TEXT, ready=FLAG, source_lang=TEXT, target_lang=TEXT, creation_time=TEXT, entry_count=WHOLE
 )
 _NEW_GLOSSARY = fields(
     ("name", "source_lang", "target_lang", "entries"),
@@ -241,7 +235,7 @@ _ANSWER = required(
             billed_characters=WHOLE,
             unplaced_terms=UNPLACED,
         )
-    ),
+    )
 )
 _LANGUAGES = list_of(fields(("language", "name"), language=TEXT, name=TEXT, supports_formality=FLAG))
 _USAGE = required(character_count=WHOLE, character_limit=WHOLE)

@@ -58,11 +58,7 @@ async def languages(call: Call) -> Response:
     catalog = call.catalog
     codes = dict.fromkeys([*catalog.sources, *catalog.targets])
     rows = [
-        {
-            "code": code,
-            "name": language_name(code),
-            "targets": list(dict.fromkeys([code, *catalog.targets_of(code)])),
-        }
+        {"code": code, "name": language_name(code), "targets": list(dict.fromkeys([code, *catalog.targets_of(code)]))}
         for code in codes
     ]
     return json_response(rows)
