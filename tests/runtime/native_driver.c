@@ -61,10 +61,10 @@ static Linear linear(int64_t inputs, int64_t outputs, int in_bytes) {
 }
 
 static void show_encoder(int in_bytes) {
-    enum { N_LAYERS = 2, N_WIDTH = 20, N_HEADS = 2, HEAD = 12, HIDDEN = 40, TOKENS = 40 };
+    enum { N_LAYERS = 2, N_WIDTH = 20, N_HEADS = 2, HEAD = 12, HIDDEN = 40, TOKENS = 40, WORDS = 7, LONGEST = 30 };
     Linear linears[N_LAYERS * LINEARS];
     Norm norms[N_LAYERS * 2 + 1];
-    int64_t starts[] = {0, 9, 10, TOKENS};
+    int64_t starts[] = {0, 9, 10, TOKENS}, ids[TOKENS];
     float betas[N_LAYERS] = {0.3f, 0.2f};
     for (int layer = 0; layer < N_LAYERS; layer++) {
         linears[LINEARS * layer] = linear(N_WIDTH, 3 * N_HEADS * HEAD, in_bytes);
@@ -73,10 +73,12 @@ static void show_encoder(int in_bytes) {
         linears[LINEARS * layer + 3] = linear(HIDDEN, N_WIDTH, in_bytes);
     }
     for (int i = 0; i < N_LAYERS * 2 + 1; i++) norms[i] = (Norm){some(N_WIDTH, 1), some(N_WIDTH, 1), 1, 1e-5f};
-    Encoder encoder = {N_LAYERS, N_WIDTH, N_HEADS, HEAD, HIDDEN, 0, 1, linears, norms, betas, 3, starts, THREADS};
-    float *x = some(TOKENS * N_WIDTH, 1);
+    for (int i = 0; i < TOKENS; i++) ids[i] = i % WORDS;
+    Encoder encoder = {N_LAYERS, N_WIDTH, N_HEADS, HEAD, HIDDEN, 0, 1, WORDS, some(WORDS * N_WIDTH, 1), 2.0f, linears, norms, betas,
+                       3, starts, ids, some(LONGEST * N_WIDTH, 1), LONGEST, THREADS};
+    float *x = some(3 * LONGEST * N_WIDTH, 0);
     if (encoder_run(&encoder, x)) return;
-    show(in_bytes ? "encoder in bytes" : "encoder", "close", x, TOKENS * N_WIDTH);
+    show(in_bytes ? "encoder in bytes" : "encoder", "close", x, 3 * LONGEST * N_WIDTH);
 }
 
 static void show_attention(void) {

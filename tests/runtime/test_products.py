@@ -11,7 +11,7 @@ import pytest
 from dikkat_runtime.engine.decoding import length_penalties
 from dikkat_runtime.engine.products import GATED, activated, attend, linear
 from dikkat_runtime.engine.weights import Weights
-from dikkat_runtime.native.arrays import ALIGNMENT, Array, address, full
+from dikkat_runtime.native.arrays import ALIGNMENT, Array, address, full, side_by_side
 
 SHAPES = [(1, 3, 5), (1, 40, 200), (7, 16, 64), (23, 40, 33), (24, 48, 96), (300, 21, 70)]
 """Rows, inputs, outputs: few and many rows, odd widths, more rows than a thread takes at once."""
@@ -27,7 +27,7 @@ def rounded(x: Array) -> Array:
     return np.rint(x / scale) * scale
 
 
-@pytest.mark.parametrize(("rows", "inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [*SHAPES, (1, 300, 130), (5, 3, 5), (5, 300, 130)])
 @pytest.mark.parametrize("in_bytes", [False, True])
 @pytest.mark.parametrize("with_bias", [False, True])
 def test_a_linear_layer_is_its_formula(rows: int, inputs: int, outputs: int, in_bytes: bool, with_bias: bool) -> None:
@@ -49,9 +49,24 @@ def test_a_row_has_the_same_bits_in_any_company_and_by_any_number_of_threads(in_
         assert np.array_equal(linear(layer, x, threads), together)
     for row in (0, 599):
         assert np.array_equal(linear(layer, x[row : row + 1], threads=1), together[row : row + 1])
-    for start, end in ((0, 1), (5, 30), (100, 600)):
+    for start, end in ((0, 1), (0, 5), (5, 30), (100, 600)):
         assert np.array_equal(linear(layer, x[start:end], 2), together[start:end])
     assert weights.has("a.weight")
+
+
+@pytest.mark.parametrize("rows", [1, 2, 4, 5, 6, 13])
+def test_products_of_the_largest_bytes_are_exact(rows: int) -> None:
+    chance = np.random.default_rng(1)
+    signs = chance.choice([-127.0, 127.0], (rows + 70, 520)).astype(np.float32)
+    # whole numbers whose largest is 127 are what they are rounded to
+    some = chance.integers(-127, 128, (rows + 70, 520)).astype(np.float32)
+    some[:, 7] = 127
+    for numbers in (signs, np.full_like(signs, 127), some):
+        x, weight = numbers[:rows], numbers[rows:]
+        # the layer reads what the weights keep
+        weights = Weights({"a.weight": weight}, "here", True, 1)
+        result = linear(weights.linear("a", 70, 520), x, threads=1)
+        assert np.array_equal(result, (x.astype(np.int64) @ weight.astype(np.int64).T).astype(np.float32))
 
 
 @pytest.mark.parametrize("rank", [1, 5, 16, 40])
@@ -188,6 +203,17 @@ def test_memory_for_kernels_is_aligned_and_its_address_is_that_of_its_first_entr
     assert (array == 3).all()
     assert address(array) == array.ctypes.data
     assert array.ctypes.data % ALIGNMENT == 0
+
+
+def test_arrays_side_by_side_are_aligned_and_share_no_byte() -> None:
+    arrays = side_by_side(7, np.int64, first=(3,), second=(2, 0, 4), third=(1, 5, 7))
+    for array, shape in zip(arrays.values(), ((3,), (2, 0, 4), (1, 5, 7)), strict=True):
+        assert array.shape == shape
+        assert (array == 7).all()
+        assert array.ctypes.data % ALIGNMENT == 0
+        array[...] = 1
+        assert sum(int((other == 1).sum()) for other in arrays.values()) == array.size
+        array[...] = 7
 
 
 def test_the_address_of_what_no_kernel_may_change_is_found_too() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dikkat.kernels.library import library
 from dikkat.kernels.switch import active
+from dikkat_runtime.native.library import INDEX_ERROR
 
 # Memory of attention heads: those of a position lie side by side, as projections leave them.
 
@@ -35,8 +36,6 @@ def is_head_contiguous(x: Float[Tensor, "B H T K"]) -> bool:
 
 LANES = 16
 """Float32 numbers of one vector of the kernels, as in vectors.h."""
-INDEX_ERROR = 2
-"""A kernel's answer where an index lies outside, as in indices.h."""
 
 _ADDRESS, _NUMBER = c_void_p, c_int64
 ARGUMENTS: dict[str, tuple[type, ...]] = {

@@ -14,10 +14,10 @@ from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.confidence import Confidence, Judge, WordConfidence, respelled
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator
 from dikkat_runtime.tasks.line_translation import LineTranslator
-from dikkat_runtime.tasks.reading import Manner, Reading
+from dikkat_runtime.tasks.reading import MAX_ENCODED, Manner, Reading
 from dikkat_runtime.tasks.surrogates import SURROGATES
 from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes
-from dikkat_runtime.text.normalizing import MAX_OPENED, inner_pairs, symbol_spans
+from dikkat_runtime.text.normalizing import MAX_OPENED, Speller, inner_pairs, symbol_spans
 from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -147,6 +147,24 @@ def test_a_line_is_read_plainly_and_written_in_its_manner(line: str, read: str, 
 def test_final_marks_take_the_place_of_the_mark_of_any_script(mark: str) -> None:
     reading = Reading(encode, frozenset, ("en", "zh"))
     assert reading.written(f"他睡着了{mark}", Manner(final_marks="!!!")) == "他睡着了!!!"
+
+
+def test_a_piece_is_read_once_for_its_ids_and_its_manner(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+    alone = Speller.corrected
+    monkeypatch.setattr(Speller, "corrected", lambda own, text: seen.append(text) or alone(own, text))
+    reading = Reading(encode, frozenset, ("en", "fr"), {word: word for word in ("the", "house", "dog")})
+    reading.encode(["the dog, the huose!!", "the dog!"])
+    assert reading.piece("the dog, the huose!!") == ("the dog, the house!", Manner(final_marks="!!"))
+    assert reading.piece("the dog!") == ("the dog!", Manner())
+    assert seen == ["the dog, the huose!", "the dog!"]
+    # nothing is kept of what was asked for
+    assert reading.piece("the dog!") == ("the dog!", Manner())
+    assert seen == ["the dog, the huose!", "the dog!", "the dog!"]
+    # and not more than some thousand pieces
+    for start in range(0, 2 * MAX_ENCODED, 1_000):
+        reading.encode([f"the dog {start + number}" for number in range(1_000)])
+    assert len(reading._encoded) <= MAX_ENCODED + 1_000
 
 
 def test_words_with_their_confidences_are_cased_as_the_translation() -> None:

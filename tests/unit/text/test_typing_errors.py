@@ -49,6 +49,25 @@ def test_a_word_is_written_in_its_usual_form() -> None:
     assert Speller({}, "en").corrected("any word") == "any word"
 
 
+def test_a_slip_is_every_change_of_one_letter_inside_a_word_that_makes_a_known_one() -> None:
+    chance, letters = random.Random(2), "abéx"
+    words = {"".join(chance.choices(letters, k=chance.randint(2, 7))) for _ in range(400)}
+    rank = {word: number for number, word in enumerate(sorted(words))}
+    speller = Speller({word: word for word in rank}, "en")
+    for _ in range(300):
+        typed = "".join(chance.choices(letters, k=chance.randint(4, 7)))
+        if typed in rank:
+            continue
+        inner = range(1, len(typed) - 1)
+        slips = {typed[:at] + typed[at + 1 :] for at in inner}
+        slips |= {typed[:at] + typed[at + 1] + typed[at] + typed[at + 2 :] for at in inner}
+        slips |= {typed[:at] + letter + typed[at + 1 :] for at in inner for letter in letters}
+        slips |= {typed[:at] + letter + typed[at:] for at in range(1, len(typed)) for letter in letters}
+        known = slips & rank.keys()
+        filler = " ".join(list(rank)[:4])
+        assert speller.corrected(f"{filler} {typed}") == f"{filler} {min(known, key=rank.__getitem__, default=typed)}"
+
+
 def test_known_words_never_change() -> None:
     chance = random.Random(1)
     for _ in range(100):

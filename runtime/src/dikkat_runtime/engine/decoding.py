@@ -15,7 +15,8 @@ from dikkat_runtime.engine.neighbours import WEIGHT, Neighbours, NeighboursOfBat
 from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.weights import WordsOfBatch
-from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
+from dikkat_runtime.errors import msg
+from dikkat_runtime.native.arrays import Array, address, aligned, empty, full, side_by_side
 from dikkat_runtime.native.library import ACTIVATIONS, Decoder, Linear, Norm, Search, library
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -54,34 +55,30 @@ class DecoderWeights:
         self.in_bytes = precision == "int8"
         self.sources = (Linear * len(sources))(*sources)
         count = 2 * settings.decoder_layers
-        self._kept = (
-            embedding,
-            (Linear * len(linears))(*linears),
-            (Norm * len(norms))(*norms),
-            (c_float * count)(*[settings.inverse_temperature] * count),
+        arrays = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms), (c_float * count)()
+        arrays[2][:] = [settings.inverse_temperature] * count
+        self._kept = embedding, arrays
+        linears_of, norms_of, betas = map(ctypes.addressof, arrays)  # type: ignore[arg-type]
+        self._job = Decoder(
+            layers=settings.decoder_layers,
+            width=settings.model_dim,
+            heads=settings.num_heads,
+            head_width=settings.head_dim,
+            hidden=settings.feed_forward_dim,
+            vocabulary=settings.output_size,
+            embedding=address(embedding),
+            embedding_scale=embedding_scale,
+            post_norm=settings.norm_placement == "post",
+            activation=ACTIVATIONS[settings.activation],
+            recurrent=settings.decoder_memory == "ssru",
+            linears=linears_of,
+            norms=norms_of,
+            betas=betas,
         )
-        self._embedding_scale = embedding_scale
 
     def job(self) -> Decoder:
         """Return the C structure without any rows; it must not outlive the weights."""
-        embedding, *arrays = self._kept
-        linears, norms, betas = map(ctypes.addressof, arrays)  # type: ignore[arg-type]
-        return Decoder(
-            layers=self.settings.decoder_layers,
-            width=self.settings.model_dim,
-            heads=self.settings.num_heads,
-            head_width=self.settings.head_dim,
-            hidden=self.settings.feed_forward_dim,
-            vocabulary=self.settings.output_size,
-            embedding=address(embedding),
-            embedding_scale=self._embedding_scale,
-            post_norm=self.settings.norm_placement == "post",
-            activation=ACTIVATIONS[self.settings.activation],
-            recurrent=self.settings.decoder_memory == "ssru",
-            linears=linears,
-            norms=norms,
-            betas=betas,
-        )
+        return Decoder.from_buffer_copy(self._job)
 
 
 class DecoderRows:
@@ -191,8 +188,8 @@ class DecoderRows:
         settings = self._weights.settings
         shape, width = (settings.decoder_layers, rows, settings.num_heads), settings.head_dim
         if self._weights.in_bytes:
-            paired = (*shape, length, width + -width % PAIR)
-            return empty(paired, np.uint16), empty(paired, np.uint16)
+            keys, values = empty((2, *shape, length, width + -width % PAIR), np.uint16)
+            return keys, values
         return empty((*shape, length // LANES, width, LANES)), empty((*shape, length, width + -width % LANES))
 
 
@@ -248,56 +245,30 @@ class BeamDecoder(DecoderRows):
     def _go_on(self, search: Search, most: int) -> None:
         """Take all steps where each thread searches sentences of its own, else `STEPS_PER_CALL` steps."""
         job = self._job
-        is_per_thread = self._scratch_size(search) > 0
         # the last step feeds the token before a cap, so no position beyond the longest hypothesis is read
+        is_per_thread = self._library.searches_per_thread(ctypes.byref(search), ctypes.byref(job))
         end = job.length + most if is_per_thread else min(job.length + STEPS_PER_CALL, most - 1)
         tables = []
         for one in self._models or (self,):
             one._hold(end)
             tables.append(one._weights.positions(job.length, min(end, most - 1)))
             one._job.positions = address(tables[-1])
-        scratch = empty(self._scratch_size(search))
-        search.scratch = address(scratch)
-        run = self._library.search_per_thread if is_per_thread else self._library.search_in_step
-        run(ctypes.byref(search), ctypes.byref(job), end)
+        if self._library.search_until(ctypes.byref(search), ctypes.byref(job), end):
+            raise MemoryError(msg("no memory left to search"))
 
     def _search_arrays(self, caps: Sequence[int], penalties: Array) -> dict[str, Array]:
         """Return the arrays of a search; the lengths in them count the tokens that are forced."""
         caps = [cap + self.forced for cap in caps]
         if self.forced:
             penalties = aligned(np.concatenate((penalties[: self.forced], penalties)))
-        sentences, k = self._sentences, self._beam_size
-        rows, vocabulary, whole = sentences * k, self._job.vocabulary, np.int64
-        longest = len(penalties) - 1
-        ranked = min(k + 1, vocabulary)
-        live = full((sentences, k), NEVER)
-        live[:, 0] = 0.0
-        live_tokens = full((sentences, k, longest), PAD_ID, whole)
-        live_tokens[:, :, : self.forced] = self._first
-        return {
-            "caps": aligned(np.array(caps, whole), whole),
-            "penalties": penalties,
-            "logits": empty((rows, vocabulary)),
-            **({"probabilities": empty((rows, vocabulary))} if self._models else {}),
-            "tokens": full(rows, self._first, whole),
-            **{name: empty(rows, whole) for name in ("next_tokens", "next_slots", "parents", "is_taken")},
-            "waiting": empty(sentences, whole),
-            "ranked": empty((rows, ranked)),
-            "ranked_tokens": empty((rows, ranked), whole),
-            "candidates": empty((sentences, 2 * k)),
-            "candidate_indices": empty((sentences, 2 * k), whole),
-            "history": empty((sentences, k, longest), whole),
-            "live_tokens": live_tokens,
-            "live": live,
-            "ended_tokens": full((sentences, k, longest), PAD_ID, whole),
-            "ended_lengths": full((sentences, k), 1, whole),
-            "ended": full((sentences, k), NEVER),
-            "scores": full((sentences, k), NEVER),
-            "over_at": full(sentences, 0, whole),
-        }
-
-    def _scratch_size(self, search: Search) -> int:
-        return int(self._library.search_scratch(ctypes.byref(search), ctypes.byref(self._job)))
+        sentences, rows = (self._sentences,), (self._sentences, self._beam_size)
+        texts = (*rows, len(penalties) - 1)
+        sizes = {"caps": sentences, "over_at": sentences, "tokens": rows, "ended_lengths": rows}
+        arrays = side_by_side(PAD_ID, np.int64, **sizes, live_tokens=texts, ended_tokens=texts)
+        arrays |= side_by_side(NEVER, live=rows, ended=rows, scores=rows)
+        arrays["caps"][:], arrays["tokens"][:], arrays["ended_lengths"][:] = caps, self._first, 1
+        arrays["live"][:, 0], arrays["live_tokens"][:, :, : self.forced] = 0.0, self._first
+        return {**arrays, "penalties": penalties}
 
 
 @lru_cache(maxsize=64)

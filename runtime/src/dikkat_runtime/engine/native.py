@@ -5,13 +5,13 @@ import math
 from collections.abc import Sequence
 from ctypes import c_float, c_int64, c_void_p
 from functools import partial
-from itertools import accumulate
+from itertools import accumulate, chain
 
 import numpy as np
 
 from dikkat_runtime.engine.contract import PLAIN_SEARCH, EngineInfo, SearchRequest
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
-from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, require_finite
+from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, not_finite, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of, log_normalizers, top
 from dikkat_runtime.engine.settings import ModelSettings, sinusoids
@@ -20,7 +20,7 @@ from dikkat_runtime.engine.stepwise import stepwise_search
 from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decoder_layers, encoder_layers
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
-from dikkat_runtime.native.library import ACTIVATIONS, Encoder, Linear, Norm, library
+from dikkat_runtime.native.library import ACTIVATIONS, INDEX_ERROR, NOT_FINITE, Encoder, Linear, Norm, library
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 
 # Take single steps of the native decoder, for algorithms that choose the next tokens in Python.
@@ -113,7 +113,7 @@ class StepDecoder(BeamDecoder):
         arrays = self._search_arrays(caps, penalties)
         for sentence in sentences:
             _enter(sentence, arrays, self.forced)
-        arrays["tokens"][: self._job.rows] = [row.tokens[-1] for sentence in sentences for row in sentence.rows]
+        arrays["tokens"].flat[: self._job.rows] = [row.tokens[-1] for sentence in sentences for row in sentence.rows]
         hypotheses = self._searched(arrays, n_best, early_stop_rank)
         return self._sound([hypotheses[sentence.number] for sentence in sentences])
 
@@ -164,6 +164,7 @@ class NativeEngine:
         linears, norms = encoder_layers(weights, settings)
         self._linears, self._norms = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms)
         self._betas = (c_float * settings.encoder_layers)(*[settings.inverse_temperature] * settings.encoder_layers)
+        self._encoder = self._encoder_of(settings)
         steps, sources, norms = decoder_layers(weights, settings)
         bias = weights.array("output_bias", settings.output_size) if settings.output_bias else None
         output = weights.matrix(self._output, bias)
@@ -191,21 +192,24 @@ class NativeEngine:
         """
         rows = [source_ids(source, self.settings.add_source_eos) for source in sources]
         lengths = tuple(map(len, rows))
-        ids = np.array([token for row in rows for token in row], np.int64)
-        # a negative one is a large one without a sign
-        if ids.view(np.uint64).max() >= self.settings.vocab_size:
-            raise DataError("a token must lie between 0 and {vocab_size}", self.settings.vocab_size - 1)
+        longest = max(lengths)
         starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
-        table = self.positions(0, max(lengths))
-        states = empty((len(ids), self.settings.model_dim))
-        # (V, D)[(N,)] -> (N, D): all tokens one after the other, no padding
-        np.multiply(self._source[ids], np.float32(self._scale), out=states)
-        states += table if len(lengths) == 1 else table[np.concatenate([np.arange(length) for length in lengths])]
-        job = self._encoder(starts, len(lengths), threads or self.info.threads)
-        if library()[0].encoder_run(ctypes.byref(job), address(states)):
+        # all tokens one after the other, no padding
+        ids = (c_int64 * starts[-1])(*chain.from_iterable(rows))
+        table = self.positions(0, longest)
+        states = full((len(rows), longest, self.settings.model_dim), 0.0)
+        job = Encoder.from_buffer_copy(self._encoder)
+        job.sentences, job.longest, job.threads = len(rows), longest, threads or self.info.threads
+        job.starts, job.ids, job.positions = ctypes.addressof(starts), ctypes.addressof(ids), address(table)
+        code = library()[0].encoder_run(ctypes.byref(job), address(states))
+        if code == INDEX_ERROR:
+            raise DataError("a token must lie between 0 and {vocab_size}", self.settings.vocab_size - 1)
+        if code == NOT_FINITE:
+            raise not_finite(self.weights.where)
+        if code:
             raise MemoryError(msg("no memory left to encode"))
         words = None if self._shortlist is None else tuple(map(self._shortlist.of, sources))
-        return Memory(_padded(require_finite(states, self.weights.where), lengths), lengths, words)
+        return Memory(states, lengths, words)
 
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
@@ -259,8 +263,8 @@ class NativeEngine:
         if settings.positions == "learned":
             self._learned = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
 
-    def _encoder(self, starts: ctypes.Array[c_int64], sentences: int, threads: int) -> Encoder:
-        settings = self.settings
+    def _encoder_of(self, settings: ModelSettings) -> Encoder:
+        """Return the C structure without any sentences."""
         return Encoder(
             layers=settings.encoder_layers,
             width=settings.model_dim,
@@ -269,22 +273,10 @@ class NativeEngine:
             hidden=settings.feed_forward_dim,
             post_norm=settings.norm_placement == "post",
             activation=ACTIVATIONS[settings.activation],
+            vocabulary=settings.vocab_size,
+            embedding=address(self._source),
+            embedding_scale=self._scale,
             linears=ctypes.addressof(self._linears),
             norms=ctypes.addressof(self._norms),
             betas=ctypes.addressof(self._betas),
-            sentences=sentences,
-            starts=ctypes.addressof(starts),
-            threads=threads,
         )
-
-
-def _padded(states: Array, lengths: Sequence[int]) -> Array:
-    """Return states (N, D) as (B, S, D), with zeros after each source."""
-    if len(lengths) == 1:
-        return states[None]
-    padded = aligned(np.zeros((len(lengths), max(lengths), states.shape[1]), np.float32))
-    start = 0
-    for row, length in enumerate(lengths):
-        padded[row, :length] = states[start : start + length]
-        start += length
-    return padded

@@ -22,6 +22,18 @@ def empty(shape: int | tuple[int, ...], dtype: DTypeLike = np.float32) -> Array:
     return np.ndarray(shape, dtype, memory, start)
 
 
+def side_by_side(value: float, dtype: DTypeLike = np.float32, **shapes: tuple[int, ...]) -> dict[str, Array]:
+    """Return arrays filled with one value, by their names, which one piece of memory holds."""
+    size, starts = np.dtype(dtype).itemsize, [0]
+    for shape in shapes.values():
+        starts.append(starts[-1] + -(-math.prod(shape) * size // ALIGNMENT) * ALIGNMENT)
+    memory = full(starts[-1] // size, value, dtype)
+    return {
+        name: np.ndarray(shape, dtype, memory, start)
+        for (name, shape), start in zip(shapes.items(), starts, strict=False)
+    }
+
+
 def full(shape: int | tuple[int, ...], value: float, dtype: DTypeLike = np.float32) -> Array:
     """Return an array filled with one value."""
     filled = empty(shape, dtype)

@@ -15,6 +15,8 @@ from dikkat_runtime.native.library_cache import LEVELS, source_digest
 
 ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
 """The numbers of the activations of layers.h, by the names of config.json."""
+INDEX_ERROR, NOT_FINITE = 2, 3
+"""What a kernel returns for an index that lies outside, and for states that are no finite numbers."""
 
 
 def _numbers(*names: str) -> list[tuple[str, type]]:
@@ -87,11 +89,13 @@ class Encoder(ctypes.Structure):
     """The structure `Encoder` of encoder.c."""
 
     _fields_ = [
-        *_numbers("layers", "width", "heads", "head_width", "hidden", "post_norm", "activation"),
+        *_numbers("layers", "width", "heads", "head_width", "hidden", "post_norm", "activation", "vocabulary"),
+        ("embedding", c_void_p),
+        ("embedding_scale", c_float),
         *_addresses("linears", "norms", "betas"),
         ("sentences", c_int64),
-        ("starts", c_void_p),
-        ("threads", c_int64),
+        *_addresses("starts", "ids", "positions"),
+        *_numbers("longest", "threads"),
     ]
 
 
@@ -128,11 +132,9 @@ class Search(ctypes.Structure):
 
     _fields_ = [
         *_numbers("beam", "best", "early_stop_rank", "longest", "padding", "begin", "end"),
-        *_addresses("caps", "penalties", "logits", "probabilities"),
-        *_addresses("tokens", "next_tokens", "next_slots", "parents", "is_taken", "waiting"),
-        *_addresses("ranked", "ranked_tokens", "candidates", "candidate_indices"),
-        *_addresses("live_tokens", "history", "live"),
-        *_addresses("ended_tokens", "ended_lengths", "ended", "scores", "over_at", "scratch"),
+        *_addresses("caps", "penalties", "tokens", "live_tokens", "live"),
+        *_addresses("ended_tokens", "ended_lengths", "ended", "scores", "over_at"),
+        ("own", c_void_p * 13),
     ]
 
 
@@ -225,13 +227,12 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "decoder_copy": [decoder, c_void_p, c_void_p, c_int64],
         "top_entries": [c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "normalizers": [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64],
-        "search_scratch": [search, decoder],
-        "search_per_thread": [search, decoder, c_int64],
-        "search_in_step": [search, decoder, c_int64],
+        "searches_per_thread": [search, decoder],
+        "search_until": [search, decoder, c_int64],
     }
     for name, types in arguments.items():
         function = getattr(loaded, name)
         function.argtypes = types
-        function.restype = None if name.startswith(("search_", "top_", "norm", "pack_groups", "activate_")) else c_int
-    for name in ("decoder_scratch", "search_scratch", "grouped_bytes"):
+        function.restype = None if name.startswith(("top_", "norm", "pack_groups", "activate_")) else c_int
+    for name in ("decoder_scratch", "searches_per_thread", "grouped_bytes"):
         getattr(loaded, name).restype = c_int64

@@ -72,7 +72,7 @@ def search_all(
     # in eight bits one thread a batch is fastest; in float32 all threads share the weights of a batch
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
     share = max(1, info.threads // max(1, workers))
-    if len(batches) == 1 and len(batches[0]) <= MAX_SIDE_BY_SIDE:
+    if share > 1 and len(batches) == 1 and len(batches[0]) <= MAX_SIDE_BY_SIDE:
         # several threads that wait for one without a processor are slower than one thread
         share = free_threads(share)
 

@@ -41,7 +41,7 @@ class KnownTranslations:
 
     def get(self, source: str) -> str | None:
         """Return the translation of a source, whatever its white space; None where there is none."""
-        entry = self._texts.get(_key(source))
+        entry = self._texts.get(_key(source)) if self._texts else None
         return None if entry is None else entry[1]
 
     def refresh(self) -> None:

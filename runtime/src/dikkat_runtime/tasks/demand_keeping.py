@@ -303,7 +303,10 @@ class PieceTranslator:
 
     def _begun(self, requests: Sequence[PieceRequest], numbers: Sequence[int]) -> list[PieceResult]:
         """Return the translation of each request without its demands, which begins with its prefix."""
-        plain = [PieceRequest(request.text, request.ids) for request in requests]
+        plain = [
+            PieceRequest(request.text, request.ids) if request.prefix or request.demands else request
+            for request in requests
+        ]
         free = self._decoded(plain, numbers, range(len(requests)), False)
         results = [PieceResult(*own) for own in free]
         typed = [index for index, request in enumerate(requests) if request.prefix]

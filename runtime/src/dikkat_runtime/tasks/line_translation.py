@@ -223,11 +223,13 @@ class LineTranslator:
 
     def _cut(self, lines: Sequence[Protected]) -> Iterator[Segments]:
         """Yield the pieces of lines; of one that holds a corrected sentence, each of its sentences."""
-        by_sentences = self._segmenter.by_sentences()
         for line, usual in zip(lines, self._segmenter.segment([line.text for line in lines]), strict=True):
             first, *others = cut_at_sentences(line.text, self._reading.languages[0])
             known = (self._corrected(line.restored(text.strip())) for text in (first, *others) if others)
-            yield usual if all(correction is None for correction in known) else by_sentences.segment([line.text])[0]
+            if all(correction is None for correction in known):
+                yield usual
+            else:
+                yield self._segmenter.by_sentences().segment([line.text])[0]
 
     def _parts(self, lines: Sequence[_Line]) -> list[_Part]:
         """Return the requests for the pieces of lines."""

@@ -28,6 +28,8 @@ from dikkat_runtime.text.recasing import Case, case_of, cased, has_small_words, 
 from dikkat_runtime.text.segmentation import Encode, ReadingLimits
 from dikkat_runtime.text.sentences import writes_ordinals
 
+MAX_ENCODED = 10_000
+"""Pieces that are kept as they are read, about: those of the lines that are read ahead."""
 _ASCII = frozenset(map(chr, range(128)))
 FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
 FINAL_MARK = re.compile(r"[.!?…。！？｡؟۔।]$")
@@ -64,6 +66,8 @@ class Reading:
     """The words of the training text in small letters, and their usual forms; the most frequent first."""
     unmet_marks: Callable[[], frozenset[str]] = frozenset
     """Returns the opening marks of ASCII that the vocabulary has not met."""
+    _encoded: dict[str, tuple[str, Manner]] = field(default_factory=dict, repr=False, compare=False)
+    """Pieces that were encoded, as they are read, until somebody asks for them."""
 
     @cached_property
     def _known(self) -> frozenset[str]:
@@ -115,6 +119,9 @@ class Reading:
 
     def piece(self, text: str) -> tuple[str, Manner]:
         """Return a piece of a line as usual text, and the manner in which it is written."""
+        return self._encoded.pop(text, None) or self._read(text)
+
+    def _read(self, text: str) -> tuple[str, Manner]:
         mark = LANGUAGE_MARK.match(text)
         beginning, rest = (text[: mark.end()], text[mark.end() :]) if mark else ("", text)
         final = FINAL_MARKS.search(rest)
@@ -131,7 +138,11 @@ class Reading:
 
     def encode(self, texts: Sequence[str]) -> Sequence[Sequence[int]]:
         """Return the ids of pieces as the model reads them, with marks for placeholders and without symbols."""
-        return self.ids_of([without_symbols(self.piece(text)[0]) for text in texts])
+        pieces = [self._read(text) for text in texts]
+        if len(self._encoded) > MAX_ENCODED:
+            self._encoded.clear()
+        self._encoded.update(zip(texts, pieces, strict=True))
+        return self.ids_of([without_symbols(read) for read, _ in pieces])
 
     def written(self, translation: str, manner: Manner, names: Container[str] = ()) -> str:
         """Return a translation in the manner of its source; `names`, which stand for placeholders, stay."""

@@ -266,9 +266,7 @@ def translations_of(
         [translation(hypothesis, own) for hypothesis in of_sentence]
         for of_sentence, own in zip(hypotheses, typed, strict=True)
     ]
-    return [
-        Translation(best.text, best.score, best.tokens, tuple(others), best.finished) for best, *others in translations
-    ]
+    return [replace(best, alternatives=tuple(others)) if others else best for best, *others in translations]
 
 
 def joined(parts: Sequence[Translation], length_penalty: float) -> Translation:

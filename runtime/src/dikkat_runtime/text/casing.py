@@ -1,11 +1,13 @@
 """Lower-case text with the dotless and the dotted i of Turkish and Azeri."""
 
 import re
+from functools import lru_cache
 
 _DOTTED_I_LANGUAGES = frozenset({"tr", "tur", "az", "aze"})
 _SMALL_I_WITH_DOT = re.compile("İ|I\u0307")
 
 
+@lru_cache(maxsize=256)
 def has_dotted_i(language: str) -> bool:
     """Return whether `language` ("tr", "tur", "tr_TR", "az", …) pairs I with ı and İ with i."""
     return re.split("[-_.@]", language.lower(), maxsplit=1)[0] in _DOTTED_I_LANGUAGES

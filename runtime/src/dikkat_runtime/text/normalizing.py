@@ -6,7 +6,10 @@ stays in the text that is shown.
 
 import re
 import unicodedata
+from collections import defaultdict
 from collections.abc import Container, Iterator, Mapping
+from functools import cached_property
+from itertools import pairwise
 
 from dikkat_runtime.text.casing import capitalized, lower
 from dikkat_runtime.text.recasing import WORD
@@ -252,7 +255,15 @@ class Speller:
     def __init__(self, forms: Mapping[str, str], language: str) -> None:
         self._forms, self._language = forms, language
         self._rank = {word: number for number, word in enumerate(forms)}
-        self._letters = sorted({letter for word in forms for letter in word if letter.isalpha()})
+
+    @cached_property
+    def _neighbours(self) -> tuple[dict[str, set[str]], dict[str, set[str]]]:
+        """The letters that known words have after each letter, and before each."""
+        after, before = defaultdict[str, set[str]](set), defaultdict[str, set[str]](set)
+        for first, second in set().union(*map(pairwise, self._forms)):
+            after[first].update(second if second.isalpha() else ())
+            before[second].update(first if first.isalpha() else ())
+        return after, before
 
     def corrected(self, text: str) -> str:
         """Return a text whose unknown words are the most frequent known ones that one slip inside a word makes of them.
@@ -264,7 +275,7 @@ class Speller:
             return text
         words = [(match, lower(match[0], self._language)) for match in WORD.finditer(text)]
         unknown = [(match, small) for match, small in words if small not in self._rank]
-        if len(unknown) > MAX_UNKNOWN * len(words):
+        if not unknown or len(unknown) > MAX_UNKNOWN * len(words):
             return text
         parts, position = list[str](), 0
         for match, small in unknown:
@@ -280,9 +291,12 @@ class Speller:
         """Return the known words that are one slip away."""
         if len(word) < MIN_LETTERS:
             return set()
-        inner = range(1, len(word) - 1)
+        # what no known word has side by side makes none
+        (after, before), inner = self._neighbours, range(1, len(word) - 1)
         away = {word[:at] + word[at + 1 :] for at in inner}
         away |= {word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in inner}
-        away |= {word[:at] + letter + word[at + 1 :] for at in inner for letter in self._letters}
-        away |= {word[:at] + letter + word[at:] for at in (*inner, len(word) - 1) for letter in self._letters}
+        for at in inner:
+            away.update(word[:at] + letter + word[at + 1 :] for letter in after[word[at - 1]] & before[word[at + 1]])
+        for at in (*inner, len(word) - 1):
+            away.update(word[:at] + letter + word[at:] for letter in after[word[at - 1]] & before[word[at]])
         return away & self._rank.keys()

@@ -3,6 +3,7 @@
  * All numbers are float32. A few sentences at a time go through all layers, so that what they hold stays in cache; the
  * threads share such chunks out among themselves. Every sum has one order whatever the company of a sentence.
  */
+#include "indices.h"
 #include "layers.h"
 #include "layout.h"
 #include "products.h"
@@ -17,14 +18,21 @@
 #define MAX_COUNT 96
 /* Linear layers of an encoder block: self-attention in and out, feed-forward. */
 #define LINEARS 4
+/* What encoder_run() returns where a state is no finite number; the others are in indices.h. */
+#define NOT_FINITE 3
 
 typedef struct {
-    int64_t layers, width, heads, head_width, hidden, post_norm, activation;
+    int64_t layers, width, heads, head_width, hidden, post_norm, activation, vocabulary;
+    const float *embedding; /* (V, D) */
+    float embedding_scale;
     const Linear *linears; /* LINEARS a layer */
     const Norm *norms;     /* what precedes the first linear layer, then what follows each sub-layer */
     const float *betas;    /* one a layer */
     int64_t sentences;
     const int64_t *starts; /* (sentences + 1): where each begins among all tokens, and the end */
+    const int64_t *ids;    /* (tokens) */
+    const float *positions; /* (longest, D) */
+    int64_t longest;        /* tokens of a sentence, at most */
     int64_t threads;
 } Encoder;
 
@@ -119,15 +127,39 @@ static void block(const Encoder *e, const Activations *a, int64_t layer, int64_t
     add_and_normalize(e, a, after + 1, rows);
 }
 
-static void chunk(const Encoder *e, const Activations *a, float *x, int64_t from, int64_t to) {
-    int64_t first = e->starts[from], rows = e->starts[to] - first, step = padded(e->width);
-    for (int64_t row = 0; row < rows; row++) {
-        memcpy(a->sum + row * step, x + (first + row) * e->width, sizeof(float) * e->width);
-        normalize(a->input + row * step, a->sum + row * step, e->norms, e->width);
-    }
+/* Twin: models/encoder.py: embedding and position of one token. In two loops, so that no compiler fuses product and sum, which
+ * the twin rounds one after the other. */
+static void embed(const Encoder *e, float *to, int64_t token, int64_t position) {
+    const float *from = e->embedding + token * e->width, *place = e->positions + position * e->width;
+    for (int64_t i = 0; i < e->width; i++) to[i] = from[i] * e->embedding_scale;
+    __asm__ volatile("" ::: "memory");
+    for (int64_t i = 0; i < e->width; i++) to[i] += place[i];
+}
+
+/* Copies the states of a token; returns whether one of them is no finite number. */
+static int copy_states(float *to, const float *from, int64_t width) {
+    float nothing = 0.0f;
+#pragma omp simd reduction(+ : nothing)
+    for (int64_t i = 0; i < width; i++) nothing += from[i] - from[i], to[i] = from[i];
+    return nothing != 0.0f;
+}
+
+/* The sentences of a chunk, from ids to states (sentences, longest, D); returns whether one of these is no finite number. */
+static int chunk(const Encoder *e, const Activations *a, float *x, int64_t from, int64_t to) {
+    int64_t first = e->starts[from], step = padded(e->width);
+    int found = 0;
+    for (int64_t sentence = from; sentence < to; sentence++)
+        for (int64_t at = e->starts[sentence]; at < e->starts[sentence + 1]; at++) {
+            float *sum = a->sum + (at - first) * step;
+            embed(e, sum, e->ids[at], at - e->starts[sentence]);
+            normalize(a->input + (at - first) * step, sum, e->norms, e->width);
+        }
     for (int64_t layer = 0; layer < e->layers; layer++) block(e, a, layer, from, to);
-    for (int64_t row = 0; row < rows; row++)
-        memcpy(x + (first + row) * e->width, a->input + row * step, sizeof(float) * e->width);
+    for (int64_t sentence = from; sentence < to; sentence++)
+        for (int64_t at = e->starts[sentence]; at < e->starts[sentence + 1]; at++)
+            found |= copy_states(x + (sentence * e->longest + at - e->starts[sentence]) * e->width,
+                                 a->input + (at - first) * step, e->width);
+    return found;
 }
 
 /* Ends of the chunks; returns how many there are, and the most tokens of one in `most`. */
@@ -148,24 +180,28 @@ typedef struct {
     float *x, *scratch;
     int64_t per_thread, most; /* numbers of the scratch for each thread; rows of a chunk */
     const int64_t *ends;
+    int *found; /* whether a state is no finite number */
 } Run;
 
 static void run_chunk(const void *job, int64_t index, int64_t thread) {
     const Run *r = job;
     Activations a = activations(r->encoder, r->scratch + r->per_thread * thread, r->most);
-    chunk(r->encoder, &a, r->x, index ? r->ends[index - 1] : 0, r->ends[index]);
+    if (chunk(r->encoder, &a, r->x, index ? r->ends[index - 1] : 0, r->ends[index])) __atomic_store_n(r->found, 1, __ATOMIC_RELAXED);
 }
 
-/* Twin: models/encoder.py, Encoder. In place: (tokens, D) embeddings to states. Returns 0, or 1 for want of memory. */
+/* Twin: models/encoder.py, Encoder, from ids to states x (sentences, longest, D), of which nothing after the end of a sentence
+ * is written. Returns 0, NO_MEMORY, INDEX_ERROR for an id outside the vocabulary, or NOT_FINITE. */
 int encoder_run(const Encoder *e, float *x) {
+    if (!are_inside(e->ids, e->starts[e->sentences], e->vocabulary)) return INDEX_ERROR;
+    int found = 0;
     int64_t most, *ends = malloc(sizeof(int64_t) * (e->sentences + 1));
-    if (!ends) return 1;
+    if (!ends) return NO_MEMORY;
     int64_t count = chunks(e, ends, &most), threads = count < e->threads ? count : e->threads;
     int64_t per_thread = activation_size(e, most);
     float *scratch = count ? aligned_alloc(64, sizeof(float) * per_thread * threads) : 0;
     if (scratch) memset(scratch, 0, sizeof(float) * per_thread * threads);
-    Run run = {e, x, scratch, per_thread, most, ends};
+    Run run = {e, x, scratch, per_thread, most, ends, &found};
     if (scratch) share_out(threads, count, 1, run_chunk, &run);
     free(scratch), free(ends);
-    return count && !scratch;
+    return count && !scratch ? NO_MEMORY : found ? NOT_FINITE : 0;
 }

@@ -198,6 +198,12 @@ static void many_rows(float *to, int64_t to_step, const float *from, int64_t fro
 static void quantized_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Packed *packed,
                            const float *bias, int64_t inputs, int64_t rows, int64_t start, int64_t end, float *scratch) {
     int64_t width = padded(inputs);
+#if SIGNED_ROWS
+    if (rows == 1 || rows == BEAM_ROWS) {
+        signed_products(to, to_step, from, from_step, packed, bias, width, rows, start, end, (int8_t *)scratch);
+        return;
+    }
+#endif
     float *scales = scratch;
     uint8_t *entries = (uint8_t *)(scratch + padded(rows));
     for (int64_t row = 0; row < rows; row++)

@@ -4,8 +4,11 @@
  * the same bits: each comparison, sum and quotient is made of the same float32 numbers in the same order.
  */
 #include "decoder.h"
+#include "indices.h"
 #include "layout.h"
 #include "ranking.h"
+
+#include <stdlib.h>
 
 /* Rows that a thread searches alone: with fewer it would read the weights too often, with more it would read what it
  * remembers of them from far away. Measured on Zen 4 with 1 MiB of second-level cache; twice BYTE_ROWS. Two tiles full where
@@ -26,21 +29,23 @@ typedef struct {
     int64_t padding, begin, end; /* marks */
     const int64_t *caps;         /* (sentences) */
     const float *penalties;      /* (L + 1) */
-    float *logits;               /* (rows, V) */
-    float *probabilities;        /* (rows, V), the sum of those of all models; null where there is one */
     int64_t *tokens;             /* (rows), to be fed next */
+    int64_t *live_tokens;        /* (sentences, k, L) */
+    float *live;                 /* (sentences, k): log-probabilities */
+    int64_t *ended_tokens, *ended_lengths;
+    float *ended, *scores; /* (sentences, k) */
+    int64_t *over_at;      /* (sentences): tokens emitted when it was over, 0 before */
+    /* what a call needs for itself, laid out by lay_out(); the caller leaves it null */
+    float *logits;        /* (rows, V) */
+    float *probabilities; /* (rows, V), the sum of those of all models; null where there is one */
     int64_t *next_tokens, *next_slots, *parents, *is_taken; /* (rows) */
     int64_t *waiting;                                       /* (sentences), owners of those that have not begun */
     float *ranked; /* (rows, k + 1): log-probabilities of the best continuations of each row */
     int64_t *ranked_tokens;
     float *candidates; /* (sentences, 2k) */
     int64_t *candidate_indices;
-    int64_t *live_tokens, *history; /* (sentences, k, L); the second is for the moment of choice */
-    float *live;                    /* (sentences, k): log-probabilities */
-    int64_t *ended_tokens, *ended_lengths;
-    float *ended, *scores; /* (sentences, k) */
-    int64_t *over_at;      /* (sentences): tokens emitted when it was over, 0 before */
-    float *scratch;        /* search_scratch() numbers */
+    int64_t *history; /* (sentences, k, L): tokens of live hypotheses at the moment of choice */
+    float *scratch;   /* of the models, where each thread searches alone */
 } Search;
 
 SIZE_OF(Decoder);
@@ -299,11 +304,32 @@ static int64_t search_alone(const Search *s, const Decoder *d, int64_t first, in
     return part->rows;
 }
 
-/* How many numbers search_per_thread() needs for itself; 0 where it is not the way. */
-int64_t search_scratch(const Search *s, const Decoder *d) {
-    int64_t capacity = bytes_of_thread(s, d);
-    return capacity ? d->threads * scratch_alone(d, capacity) : 0;
+/* The next `count` entries of `size` bytes of memory, which begin at a multiple of 64; `taken` counts the bytes. */
+static void *next_part(char *memory, int64_t *taken, int64_t count, int64_t size) {
+    int64_t here = *taken;
+    *taken += groups_of(count * size, 64) * 64;
+    return memory ? memory + here : 0;
 }
+
+/* Lays out what a call needs for itself, and returns how many bytes that is; without memory it only counts them. */
+static int64_t lay_out(Search *s, const Decoder *d, char *memory) {
+    int64_t taken = 0, rows = d->rows, k = s->beam, count = continuations(s, d), capacity = bytes_of_thread(s, d);
+    s->logits = next_part(memory, &taken, rows * d->vocabulary, sizeof(float));
+    s->probabilities = d->next ? next_part(memory, &taken, rows * d->vocabulary, sizeof(float)) : 0;
+    int64_t **of_rows[] = {&s->next_tokens, &s->next_slots, &s->parents, &s->is_taken};
+    for (int i = 0; i < 4; i++) *of_rows[i] = next_part(memory, &taken, rows, sizeof(int64_t));
+    s->waiting = next_part(memory, &taken, d->sentences, sizeof(int64_t));
+    s->ranked = next_part(memory, &taken, rows * count, sizeof(float));
+    s->ranked_tokens = next_part(memory, &taken, rows * count, sizeof(int64_t));
+    s->candidates = next_part(memory, &taken, d->sentences * 2 * k, sizeof(float));
+    s->candidate_indices = next_part(memory, &taken, d->sentences * 2 * k, sizeof(int64_t));
+    s->history = next_part(memory, &taken, d->sentences * k * s->longest, sizeof(int64_t));
+    s->scratch = capacity ? next_part(memory, &taken, d->threads * scratch_alone(d, capacity), sizeof(float)) : 0;
+    return taken;
+}
+
+/* Whether each thread takes whole sentences, from the first step to the last. */
+int64_t searches_per_thread(const Search *s, const Decoder *d) { return bytes_of_thread(s, d) > 0; }
 
 typedef struct {
     const Search *search;
@@ -325,7 +351,7 @@ static void search_share(const void *job, int64_t index, int64_t thread) {
 
 /* The whole search, of many sentences: each thread takes them from the first step to the last, as many at once as it has
  * capacity for. Only where there are no more positions than `until` may rows be left, which cannot go on. */
-void search_per_thread(const Search *s, Decoder *d, int64_t until) {
+static void search_per_thread(const Search *s, Decoder *d, int64_t until) {
     int64_t capacity = bytes_of_thread(s, d), per_thread = scratch_alone(d, capacity), left = 0;
     Queue queue = {s->waiting, d->rows / s->beam, 0};
     for (int64_t i = 0; i < queue.count; i++) s->waiting[i] = d->row_owners[i * s->beam];
@@ -349,8 +375,22 @@ static void search_in_thread(const void *job, int64_t thread, int64_t count) {
 
 /* Searches until all sentences are over or the rows hold `until` positions, for which there must be capacity. All threads
  * share every step. */
-void search_in_step(const Search *s, Decoder *d, int64_t until) {
+static void search_in_step(const Search *s, Decoder *d, int64_t until) {
     Barrier barrier = {0};
     Together job = {s, d, &barrier, d->length, until};
     in_threads(team(d), search_in_thread, &job);
+}
+
+/* Searches until all sentences are over or the rows hold `until` positions. Returns 0, or NO_MEMORY. */
+int search_until(const Search *given, Decoder *d, int64_t until) {
+    Search s = *given;
+    char *memory = aligned_alloc(64, lay_out(&s, d, 0));
+    if (!memory) return NO_MEMORY;
+    lay_out(&s, d, memory);
+    if (s.scratch)
+        search_per_thread(&s, d, until);
+    else
+        search_in_step(&s, d, until);
+    free(memory);
+    return 0;
 }

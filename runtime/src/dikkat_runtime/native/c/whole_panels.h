@@ -7,6 +7,8 @@
 
 /* Whether the sums of a panel, which is more than a part, take no more than half of the registers. */
 #define WHOLE_PANELS (BYTE_PART < BYTE_PANEL && BYTE_PANEL / LANES <= REGISTERS / 2)
+/* Whether one row, and as many as a beam usually has, go a way of their own, by instructions of AVX2. */
+#define SIGNED_ROWS (WHOLE_PANELS && LANES == 8 && !MULTIPLIES_BYTES)
 
 #if WHOLE_PANELS
 /* Bytes between what is multiplied and what is prefetched, for a single row. */
@@ -197,6 +199,117 @@ INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Pack
             end_panel(to, to_step, rows, packed, epilogue, first, end, sums, row, count, is_float32);
         }
 }
+
+#if SIGNED_ROWS
+/* Rows of the usual beam. */
+#define BEAM_ROWS 5
+
+static const int16_t ONES[2 * LANES] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
+
+/* Entries of a row, and their magnitudes after all `rows`; returns the scale. */
+INLINE float signed_entries(int8_t *to, const float *from, int64_t width, int64_t rows) {
+    float scale = scale_of_row(from, width, 1), share = share_of(scale);
+    int8_t *magnitudes = to + rows * width;
+#pragma omp simd
+    for (int64_t i = 0; i < width; i++) {
+        int8_t entry = (int8_t)(int32_t)nearbyintf(from[i] * share);
+        to[i] = entry, magnitudes[i] = (int8_t)(entry < 0 ? -entry : entry);
+    }
+    return scale;
+}
+
+/* Sums of a panel of a single row. The weights take the signs of the entries, whose magnitudes are unsigned bytes: two products
+ * of at most 127 times 127 fit into 16 bits, and no weight is made longer. */
+__attribute__((noinline)) static void panel_of_signed_row(PartSums *to, const int8_t *from, const int8_t *weight, int64_t quads) {
+    const __m256i ones = _mm256_loadu_si256((const __m256i *)ONES);
+    const int8_t *magnitudes = from + quads * QUAD;
+    __m256i sums[BYTE_PANEL / LANES];
+#pragma GCC unroll 16
+    for (int i = 0; i < BYTE_PANEL / LANES; i++) sums[i] = _mm256_setzero_si256();
+    for (int64_t quad = 0; quad < quads; quad++, weight += BYTE_PANEL * QUAD) {
+        int32_t entries, sizes;
+        memcpy(&entries, from + quad * QUAD, sizeof entries), memcpy(&sizes, magnitudes + quad * QUAD, sizeof sizes);
+        __m256i signs = _mm256_set1_epi32(entries), factors = _mm256_set1_epi32(sizes);
+#pragma GCC unroll 4
+        for (int at = 0; at < BYTE_PANEL * QUAD; at += 64) __builtin_prefetch(weight + AHEAD + at);
+#pragma GCC unroll 16
+        for (int i = 0; i < BYTE_PANEL / LANES; i++) {
+            __m256i own = _mm256_sign_epi8(_mm256_loadu_si256((const __m256i *)weight + i), signs);
+            sums[i] = _mm256_add_epi32(sums[i], _mm256_madd_epi16(_mm256_maddubs_epi16(factors, own), ones));
+        }
+    }
+#pragma GCC unroll 16
+    for (int i = 0; i < BYTE_PANEL / LANES; i++) to[i / BYTE_VECTORS][i % BYTE_VECTORS] = (ivec)sums[i];
+}
+
+/* sums += the products of four entries of a row with a part. Here the entries take the signs of the weights. In this order for
+ * the same reason as in add_row(). */
+INLINE void add_signed_row(ivec *sums, const int8_t *from, const ivec *weights, const ivec *magnitudes) {
+    int32_t four;
+    memcpy(&four, from, sizeof four);
+    ivec first, second = (ivec){0} + four;
+    __asm__("vpsignb %[weight0], %[second], %[first]\n\t"
+            "vpsignb %[weight1], %[second], %[second]\n\t"
+            "vpmaddubsw %[first], %[size0], %[first]\n\t"
+            "vpmaddubsw %[second], %[size1], %[second]\n\t"
+            "vpmaddwd %[ones], %[first], %[first]\n\t"
+            "vpmaddwd %[ones], %[second], %[second]\n\t"
+            "vpaddd %[first], %[sums0], %[sums0]\n\t"
+            "vpaddd %[second], %[sums1], %[sums1]"
+            : [sums0] "+x"(sums[0]), [sums1] "+x"(sums[1]), [second] "+&x"(second), [first] "=&x"(first)
+            : [weight0] "x"(weights[0]), [weight1] "x"(weights[1]), [size0] "x"(magnitudes[0]), [size1] "x"(magnitudes[1]),
+              [ones] "m"(ONES));
+}
+
+/* kept += the products of BEAM_ROWS rows with a part of a chunk, all at once: their sums, and two vectors of weights with their
+ * magnitudes, take all registers but two. */
+__attribute__((noinline)) static void chunk_of_beam(PartSums *kept, const Chunk *chunk) {
+    ivec sums[BEAM_ROWS][BYTE_VECTORS];
+    const int8_t *from = (const int8_t *)chunk->entries, *weight = chunk->weight, *next = chunk->next;
+#pragma GCC unroll 5
+    for (int r = 0; r < BEAM_ROWS; r++) sums[r][0] = kept[r][0], sums[r][1] = kept[r][1];
+    for (int64_t quad = 0; quad < chunk->quads; quad++, from += QUAD, weight += BYTE_PANEL * QUAD) {
+        __builtin_prefetch(next + quad * BYTE_PART * QUAD);
+        ivec w[] = {((const loose_ivec *)weight)[0], ((const loose_ivec *)weight)[1]};
+        ivec sizes[] = {(ivec)_mm256_abs_epi8((__m256i)w[0]), (ivec)_mm256_abs_epi8((__m256i)w[1])};
+#pragma GCC unroll 5
+        for (int r = 0; r < BEAM_ROWS; r++) add_signed_row(sums[r], from + r * chunk->row_bytes, w, sizes);
+    }
+#pragma GCC unroll 5
+    for (int r = 0; r < BEAM_ROWS; r++) kept[r][0] = sums[r][0], kept[r][1] = sums[r][1];
+}
+
+/* Sums of a panel of BEAM_ROWS rows, for each part those of all rows. */
+static void panel_of_beam(PartSums *sums, const int8_t *entries, const int8_t *weight, int64_t quads) {
+    memset(sums, 0, sizeof *sums * PARTS * BEAM_ROWS);
+    for (int64_t start = 0; start < quads; start += CHUNK_QUADS) {
+        int64_t some = smaller_of(quads - start, CHUNK_QUADS);
+        for (int part = 0; part < PARTS; part++) {
+            const int8_t *here = weight + (start * BYTE_PANEL + part * BYTE_PART) * QUAD;
+            const int8_t *next = weight + ((start + some) * BYTE_PANEL + part * some * BYTE_PART) * QUAD;
+            Chunk chunk = {(const uint8_t *)entries + start * QUAD, quads * QUAD, some, here, next};
+            chunk_of_beam(sums + part * BEAM_ROWS, &chunk);
+        }
+    }
+}
+
+/* Outputs `start` to `end` of one row or of BEAM_ROWS; `scratch` holds the bytes of entries of as many rows, twice. */
+static void signed_products(float *to, int64_t to_step, const float *from, int64_t from_step, const Packed *packed,
+                            const float *bias, int64_t width, int64_t rows, int64_t start, int64_t end, int8_t *scratch) {
+    float scales[BEAM_ROWS];
+    for (int64_t r = 0; r < rows; r++) scales[r] = signed_entries(scratch + r * width, from + r * from_step, width, rows);
+    Rows rounded = {0, scales, rows, width, {0}};
+    for (int64_t first = start; first < end; first += BYTE_PANEL) {
+        PartSums sums[PARTS * BEAM_ROWS];
+        const int8_t *weight = weights_of(packed->weight, first, width / QUAD);
+        if (rows == 1)
+            panel_of_signed_row(sums, scratch, weight, width / QUAD);
+        else
+            panel_of_beam(sums, scratch, weight, width / QUAD);
+        end_panel(to, to_step, &rounded, packed, &(Epilogue){.bias = bias}, first, end, sums, 0, rows, 1);
+    }
+}
+#endif
 #endif
 
 #endif
