@@ -11,14 +11,14 @@ import numpy as np
 
 from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.train import ClassifierJob
+from dikkat.tasks.common.settings import Request
 from dikkat.training.classification import pad_texts
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:
     run = RunDirectory.create(Path(job["run"]))
-    classifier = ClassifierJob(ClassifyRequest([job["data"]], settings=job["settings"]))
+    classifier = ClassifierJob(Request([job["data"]], settings=job["settings"]))
     config, _ = classifier.prepare(run)
     task = classifier.task(run, config)
     corpus = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size)

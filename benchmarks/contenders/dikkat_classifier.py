@@ -19,9 +19,8 @@ from benchmarks.contenders.memory import resident_bytes  # noqa: E402
 from dikkat.config import merge  # noqa: E402
 from dikkat.kernels.processor import keep_freed_memory  # noqa: E402
 from dikkat.run_directory import RunDirectory  # noqa: E402
-from dikkat.tasks.classification.data import ClassifyRequest  # noqa: E402
 from dikkat.tasks.classification.train import ClassifierJob  # noqa: E402
-from dikkat.tasks.common.settings import run_config  # noqa: E402
+from dikkat.tasks.common.settings import Request, run_config  # noqa: E402
 from dikkat.training.budget import UpdateBudget  # noqa: E402
 from dikkat.training.loop import Trainer  # noqa: E402
 from dikkat.training.precision import precision_of  # noqa: E402
@@ -33,7 +32,7 @@ def main(job: dict[str, Any]) -> dict[str, Any]:
     prepared = RunDirectory.open(Path(job["run"]))
     settings: dict[str, Any] = prepared.read_config()
     config = run_config({**merge(settings, job["changes"])}, str(prepared.config))
-    task, out = ClassifierJob(ClassifyRequest(())).task(prepared, config), RunDirectory.create(Path(job["out"]))
+    task, out = ClassifierJob(Request(())).task(prepared, config), RunDirectory.create(Path(job["out"]))
     precision = precision_of(config.training, task.model)
     trainer = Trainer(task, out, config.training, UpdateBudget(FAR_AWAY), precision)
     watch = Stopwatch()

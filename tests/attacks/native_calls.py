@@ -241,8 +241,8 @@ class Calls:
         from dikkat.config import ModelConfig
         from dikkat.models.factory import build_model
         from dikkat_runtime.engine.native import NativeEngine
-        from dikkat_runtime.engine.options import Precision
         from dikkat_runtime.engine.settings import NATIVE, model_settings
+        from dikkat_runtime.engine.weights import Weights
 
         heads = self._random.choice([1, 2, 3])
         config = ModelConfig(
@@ -260,9 +260,8 @@ class Calls:
         model = build_model(config, seed=self._random.getrandbits(30))
         arrays = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
         settings = model_settings({"model": config.model_dump()}, "here", NATIVE)
-        precision: Precision = "int8" if self.either() else "float32"
-        chosen = {"threads": 1 + self.either(), "shortlist": self._shortlist(config.vocab_size)}
-        return NativeEngine(settings, arrays, "here", precision=precision, **chosen), config.vocab_size
+        weights = Weights(arrays, "here", in_bytes=self.either(), threads=1 + self.either())
+        return NativeEngine(settings, weights, shortlist=self._shortlist(config.vocab_size)), config.vocab_size
 
     def _shortlist(self, size: int):  # type: ignore[no-untyped-def]
         from dikkat_runtime.engine.shortlist import Shortlist

@@ -53,6 +53,7 @@ def limit_processor_time() -> None:
             "translation_quality.py",
             ("how well dikkat translates", "lc.norm.tok", "--minutes", "--teachers", "--seeds", "--data", "--env"),
         ),
+        ("adapters.py", ("twenty adapters over one base", "--count", "--rounds", "--precision")),
         ("adaptation.py", ("gains in a domain by --from", "pymarian", "--minutes", "--mix", "--shares", "--data")),
         (
             "guard.py",

@@ -1,4 +1,4 @@
-"""Ten jobs, each on one screen: its commands run in order, print what stands below them, and the twins say the same."""
+"""Eleven jobs, each on one screen: its commands run, print what stands below them, and the twins say the same."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ JOBS = (
     "see-a-model",
     "language-model",
     "serve-your-clients",
+    "connect-your-tools",
     "adapt-a-public-model",
     "teach-attention",
 )
@@ -119,7 +120,7 @@ def needed(job: str) -> None:
     [
         pytest.param(job, marks=pytest.mark.nightly) if job in NIGHTLY else job
         for job in JOBS
-        if job not in ("serve-your-clients", "when-unsure")
+        if job not in ("serve-your-clients", "when-unsure", "connect-your-tools")
     ],
 )
 def test_the_job_runs_and_prints_what_the_page_shows(job: str, folder: Path) -> None:

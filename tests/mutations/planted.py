@@ -75,7 +75,7 @@ ORDER = [
     Mutation("C6", f"{_EXPLAIN}/drawing/position_table.py", "{number:03b}", "{number:b}"),
     Mutation("C8", f"{_EXPLAIN}/drawing/position_table.py", "math.sin(angle), -math.sin(angle)", "-math.sin(angle), math.sin(angle)"),
     Mutation("C9", f"{_MODELS}/factory.py", "return self.config.positions_in_every_layer and layer > 0", "return False"),
-    Mutation("C9", f"{_NN}/blocks.py", "return super().forward(self.positions(x), memory, self_mask, memory_mask)", "return super().forward(x, memory, self_mask, memory_mask)"),
+    Mutation("C9", f"{_NN}/blocks.py", "return self.positions(x, offset=offset)", "return x"),
     Mutation("C10", f"{_NN}/named_positions.py", '"relative": lambda _, head_dim, __: RelativeKeys(head_dim)', '"relative": lambda num_heads, _, causal: BucketBias(num_heads, bidirectional=not causal)'),
     Mutation("C10", f"{_NN}/named_positions.py", '"learned": lambda model_dim, max_positions: LearnedPositions(model_dim, max_positions)', '"learned": lambda model_dim, _: SinusoidalPositions(model_dim)'),
     Mutation("D14", f"{_NN}/positions.py", "exponents = exponents / max(pairs - 1, 1)", "exponents = exponents / pairs"),
@@ -129,7 +129,7 @@ MODELS = [
     Mutation("E21", f"{_DATA}/packing.py", "predicted = np.arange(example.tokens.shape[1]) >= prefix[:, None] - 1", "predicted = np.arange(example.tokens.shape[1]) >= 0 * prefix[:, None]"),
     Mutation("E22", f"{_NN}/masks.py", "    mask = away.abs() <= window\n", "    mask = away.abs() < window\n"),
     Mutation("E23", f"{_NN}/linear_time_attention.py", "k = k.masked_fill(~real[:, None, :, None], 0.0)", "k = k"),
-    Mutation("F5", f"{_NN}/pooling.py", "return mask.float() / mask.sum(dim=1, keepdim=True).clamp_min(1)", "return torch.ones_like(mask).float() / mask.shape[1]"),
+    Mutation("F5", f"{_NN}/pooling.py", 'return real / (count.sqrt() if name == "mean_sqrt_length" else count)', "return torch.ones_like(mask).float() / mask.shape[1]"),
     Mutation("F6", f"{_MODELS}/classifier.py", "        return self.encoder(x, key_mask(mask), position_ids=position_ids)", "        return self.encoder(x, None, position_ids=position_ids)"),
     Mutation("F6", f"{_NN}/pooling.py", "    return x.masked_fill(~mask[..., None], torch.finfo(x.dtype).min)", "    return x"),
     Mutation("F13", f"{_DATA}/splitting.py", '    return " ".join(_NUMBERS.sub("0", folded).translate(_WITHOUT_PUNCTUATION).split())', "    return text"),
@@ -206,8 +206,8 @@ SETS = [
 
 PICTURES = [
     Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'cmap="Blues"', 'cmap="Reds"'),
-    Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'left.set_xlabel("Column (encoding dimension)")', 'left.set_xlabel("Row (position)")'),
-    Mutation("C5", f"{_EXPLAIN}/drawing/position_table.py", 'label=f"Col {column} (period', 'label=f"Col {column + 1} (period'),
+    Mutation("C7", f"{_EXPLAIN}/drawing/position_table.py", 'left.set_xlabel(translated("Column (encoding dimension)"))', 'left.set_xlabel(translated("Row (position)"))'),
+    Mutation("C5", f"{_EXPLAIN}/drawing/position_table.py", '"Col {column} (period {period:.2f})", column, table', '"Col {column} (period {period:.2f})", column + 1, table'),
     Mutation("C2", "src/dikkat/lessons/comparison/layers.py", "return max(1, -(-(length - 1) // (kernel - 1)))", "return max(1, -(-length // (kernel - 1)))"),
     Mutation("C2", "src/dikkat/lessons/comparison/layers.py", "        operations = kernel * length * width**2\n", "        operations = length * width**2\n"),
     Mutation("C10", f"{_NN}/named_positions.py", '"alibi": lambda num_heads, _, __: AlibiBias(num_heads)', '"alibi": lambda _, head_dim, __: RelativeKeys(head_dim)'),

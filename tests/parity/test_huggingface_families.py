@@ -22,12 +22,14 @@ from dikkat.interop.foreign_translator import ForeignTranslator
 from dikkat.interop.importing import Imported, read_foreign, write_run
 from dikkat.models.factory import Factory
 from dikkat.nn.recorder import record_attention
-from dikkat_runtime.engine.choose import why_not_native
+from dikkat_runtime.engine.choose import EngineRequest, why_not_native
 from dikkat_runtime.engine.native_texts import NativeLanguageModel
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.settings import STACK, model_settings
 from dikkat_runtime.engine.stack import KeyValueCache
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.run.config import read_config
+from dikkat_runtime.tasks.opening import native_classifier, open_engine
 from dikkat_runtime.tasks.translator import Translator
 
 transformers = pytest.importorskip(
@@ -113,7 +115,8 @@ def imported(folder: Path, task: str | None = None) -> tuple[Imported, Any]:
     elif isinstance(found.head_config, EncoderConfig):
         ours = factory.sentence_encoder(found.head_config)
     else:
-        ours = factory.classifier(found.head_config, len(found.labels))  # type: ignore[arg-type]
+        per_token = found.task == "tagger"
+        ours = factory.classifier(found.head_config, len(found.labels), per_token=per_token)  # type: ignore[arg-type]
     left = ours.load_state_dict(dict(found.weights), strict=False)
     assert not left.unexpected_keys
     assert set(left.missing_keys) <= {"embedding.weight"}, "the tied matrix has two names"
@@ -214,7 +217,52 @@ def test_an_encoder_is_that_of_transformers(name: str, tmp_path: Path) -> None:
     assert_same_maps(maps, expected.attentions, "encoder", REAL)
 
 
-@pytest.mark.parametrize("name", [name for name in ENCODERS if name != "nomic"])
+NOT_NATIVE = ("mpnet", "deberta-v3", "deberta-v2-exact", "deberta-v2-both", "electra", "albert", "modernbert")
+"""Encoders that only torch computes: scores by distance, factored embeddings, a first layer without a norm."""
+
+
+def native_logits(found: Imported, folder: Path, tokens: Tensor) -> list[Tensor]:
+    """What the native engine computes of the real tokens of each text."""
+    write_run(found, folder, folder, "")
+    config = read_config(folder, found.task)
+    engine = open_engine(EngineRequest(folder, config, engine="native", threads=1), native_classifier)
+    rows = [row[real].tolist() for row, real in zip(tokens, REAL, strict=True)]
+    return [torch.from_numpy(logits) for logits in engine.logits(rows)]
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+@torch.no_grad()
+def test_a_tagger_is_that_of_transformers(name: str, tmp_path: Path) -> None:
+    changes = {"id2label": {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}}
+    theirs, ours, found = read_encoder(name, "ForTokenClassification", tmp_path / "theirs", **changes)
+    assert found.task == "tagger"
+    assert found.labels == ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
+    tokens = torch.where(REAL, torch.randint(2, SIZE, REAL.shape), theirs.config.pad_token_id)
+    expected = theirs(input_ids=tokens, attention_mask=REAL.long()).logits
+    assert expected.shape == (*REAL.shape, 5)
+    torch.testing.assert_close(ours(tokens, REAL)[REAL], expected[REAL], rtol=0, atol=1e-4)
+    if name not in NOT_NATIVE:
+        for computed, wanted, real in zip(native_logits(found, tmp_path / "run", tokens), expected, REAL, strict=True):
+            torch.testing.assert_close(computed[: int(real.sum())], wanted[real], rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("outputs", [1, 3])
+@pytest.mark.parametrize("name", ["bert", "distilbert", "roberta", "modernbert", "deberta-v3"])
+@torch.no_grad()
+def test_a_regression_is_that_of_transformers(name: str, outputs: int, tmp_path: Path) -> None:
+    changes = {"num_labels": outputs, "problem_type": "regression" if outputs > 1 else None}
+    theirs, ours, found = read_encoder(name, "ForSequenceClassification", tmp_path / "theirs", **changes)
+    assert found.task == "regressor"
+    assert len(found.labels) == outputs
+    tokens = torch.where(REAL, torch.randint(2, SIZE, REAL.shape), theirs.config.pad_token_id)
+    expected = theirs(input_ids=tokens, attention_mask=REAL.long()).logits
+    torch.testing.assert_close(ours(tokens, REAL), expected, rtol=0, atol=1e-4)
+    if name not in NOT_NATIVE:
+        computed = torch.stack(native_logits(found, tmp_path / "run", tokens))
+        torch.testing.assert_close(computed, expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ENCODERS)
 @torch.no_grad()
 def test_a_classifier_is_that_of_transformers(name: str, tmp_path: Path) -> None:
     changes = {"classifier_pooling": "mean"} if name == "modernbert" else {}

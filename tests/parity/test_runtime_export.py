@@ -165,7 +165,7 @@ def test_weights_in_eight_bits_are_those_that_the_native_engine_computes_with(
         first, again = quantize_rows(array), quantize_rows(after[name])
         np.testing.assert_array_equal(again.steps, first.steps)
         np.testing.assert_allclose(again.scale, first.scale, rtol=2e-7)
-    with pytest.raises(UsageError, match="in eight bits, which the native engine alone computes with"):
+    with pytest.raises(UsageError, match="in eight bits, with which only the native engine computes"):
         dikkat.Translator.load(out, engine="torch")
 
 

@@ -21,21 +21,22 @@ from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run import weights as weights_of_runs
 from dikkat_runtime.run.weights import ADAPTS, BASE, DOWN, UP, read_arrays, read_checksum, read_weights
 from dikkat_runtime.server.models import Catalog
+from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.translator import Translator
 
 RANK = 3
 TOUCHED = ("encoder.blocks.0.feed_forward.inner.weight", "decoder.blocks.1.cross_attention.in_projection.weight")
 
 
-def adapter_of(base: Path, path: Path, seed: int = 1) -> Path:
-    """An adapter of two matrices of `base`, and next to it what it computes as a whole model, `path`-whole."""
+def adapter_of(base: Path, path: Path, seed: int = 1, touched: tuple[str, ...] = TOUCHED) -> Path:
+    """An adapter of some matrices of `base`, and next to it what it computes as a whole model, `path`-whole."""
     random, weights = np.random.default_rng(seed), RunDirectory(base).load_weights()
     factors = dict[str, torch.Tensor]()
-    for name in TOUCHED:
+    for name in touched:
         outputs, inputs = weights[name].shape
         factors[name + UP] = torch.tensor(random.normal(size=(outputs, RANK)), dtype=torch.float32)
         factors[name + DOWN] = torch.tensor(random.normal(size=(RANK, inputs)), dtype=torch.float32)
-    whole = {**weights, **{name: weights[name] + factors[name + UP] @ factors[name + DOWN] for name in TOUCHED}}
+    whole = {**weights, **{name: weights[name] + factors[name + UP] @ factors[name + DOWN] for name in touched}}
     notes = {ADAPTS: read_checksum(base / "model.safetensors"), BASE: str(base)}
     for folder, tensors, metadata in ((path, factors, notes), (whole_of(path), whole, {})):
         shutil.copytree(base, folder)
@@ -75,15 +76,44 @@ def test_an_adapter_computes_what_the_whole_model_does_and_shares_all_it_does_no
     base = translator_run(tmp_path / "base", languages=("en", "tr"), decoder_memory=decoder_memory)
     adapter = adapter_of(base, tmp_path / "client")
     plain, adapted = Translator.load(base, precision), Translator.load(adapter, precision)
-    expected = written(Translator.load(whole_of(adapter), precision))
-    assert written(adapted) == expected != written(plain)
-    mine, theirs = (weights_of(translator) for translator in (adapted, plain))
-    assert mine.base is theirs, "the base that is open is not opened once more"
-    again = {key: kept for key, kept in mine._shared.items() if theirs._shared.get(key) is not kept}
-    own = {key[0] for key in again if isinstance(key[0], str)}
-    # content and forget gate of a recurrent unit are one layer, which is made of two arrays
-    named = {name.removesuffix(".weight") for name in TOUCHED}
-    assert own == (named | set(TOUCHED) if precision == "float32" else named)
+    whole = Translator.load(whole_of(adapter), precision)
+    ours, theirs, before = (first_logits(translator) for translator in (adapted, whole, plain))
+    # a base in eight bits is rounded without what is added to it
+    np.testing.assert_allclose(ours, theirs, atol=1e-4 if precision == "float32" else 0.4)
+    assert np.abs(theirs - before).max() > 2
+    if precision == "float32":
+        assert written(adapted) == written(whole) != written(plain)
+    mine, theirs_too = (weights_of(translator) for translator in (adapted, plain))
+    assert mine.base is theirs_too, "the base that is open is not opened once more"
+    again = {key[0] for key, kept in mine._shared.items() if theirs_too._shared.get(key) is not kept}
+    assert again == {name.removesuffix(".weight") for name in TOUCHED}
+    own = sum(array.nbytes for array in mine._kept if not any(array is other for other in theirs_too._kept))
+    stored = (adapter / "model.safetensors").stat().st_size
+    assert own < 3 * stored + 20_000, "no matrix is held a second time"
+    assert adapted.tokenizer is plain.tokenizer
+
+
+def first_logits(translator: Translator) -> Any:
+    engine = translator.engine
+    return engine.steps(engine.encode([[7, 8, 9]]), 1).step([BOS_ID])
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_an_adapter_of_a_recurrent_unit_and_of_the_output_is_the_whole_model(
+    precision: Literal["float32", "int8"], tmp_path: Path
+) -> None:
+    base = translator_run(tmp_path / "base", languages=("en", "tr"), decoder_memory="ssru")
+    touched = ("decoder.blocks.0.recurrence.forget.weight", "output_weight")
+    adapter = adapter_of(base, tmp_path / "client", touched=touched)
+    adapted, whole = (Translator.load(path, precision) for path in (adapter, whole_of(adapter)))
+    np.testing.assert_allclose(first_logits(adapted), first_logits(whole), atol=1e-4)
+
+
+def test_an_adapter_that_is_open_first_lends_its_base(base: Path, tmp_path: Path) -> None:
+    adapted = Translator.load(adapter_of(base, tmp_path / "client"), "int8")
+    plain = Translator.load(base, "int8")
+    assert weights_of(adapted).base is weights_of(plain)
+    assert written(plain) == written(Translator.load(shutil.copytree(base, tmp_path / "other"), "int8"))
 
 
 def test_the_torch_engine_and_the_files_of_dikkat_read_an_adapter(base: Path, tmp_path: Path) -> None:
@@ -124,12 +154,29 @@ def test_a_server_has_adapters_as_models_by_their_names_beside_the_base(base: Pa
     names = ["first", "second"]
     adapters = [adapter_of(base, tmp_path / name, seed) for seed, name in enumerate(names)]
     specs = [f"en-tr={base}", *(f"{name}={path}" for name, path in zip(names, adapters, strict=True))]
-    catalog = Catalog(specs, "int8")
+    catalog = Catalog(specs, "float32")
     assert len({id(weights_of(model.model).base) for model in catalog.models[1:]}) == 1
     with served(catalog, beam_size=5) as server:
         for name, path in (("en-tr", base), *((name, whole_of(tmp_path / name)) for name in names)):
+            expected = Translator.load(path).translate([SENTENCES[0]])[0].text
             answer = server.post("/translate", q=SENTENCES[0], source="en", target="tr", model=name)
-            assert answer["translatedText"] == Translator.load(path, "int8").translate([SENTENCES[0]])[0].text
+            assert answer["translatedText"] == expected
+            answer = server.post("/v2/translate", text=[SENTENCES[0]], target_lang="TR", model=name)
+            assert answer["translations"][0]["text"] == expected
+            answer = server.post("/language/translate/v2", q=SENTENCES[0], target="tr", format="text", model=name)
+            assert answer["data"]["translations"][0]["translatedText"] == expected
+            form = {"target_lang": "TR", "model": name}
+            begun = server.client.post(
+                "/v2/document", data=form, files={"file": ("a.txt", SENTENCES[0].encode())}
+            ).json()
+            address, key = f"/v2/document/{begun['document_id']}", {"document_key": begun["document_key"]}
+            while server.post(address, **key)["status"] not in ("done", "error"):
+                pass
+            assert server.client.post(f"{address}/result", json=key).text == expected
+        assert (
+            "there are: en-tr, first"
+            in server.post("/v2/translate", 404, text="x", target_lang="TR", model="no")["message"]
+        )
 
 
 @pytest.mark.parametrize("damage", ["rank", "down", "width", "unknown"])
@@ -146,8 +193,11 @@ def test_factors_that_do_not_fit_the_base_are_refused(damage: str, base: Path, t
     else:
         factors["encoder.blocks.9.x.weight" + UP] = factors.pop(name + UP)
     adapter.save_weights(factors, {ADAPTS: read_checksum(base / "model.safetensors"), BASE: str(base)})
+    for engine in ("native", "torch"):
+        with pytest.raises(DataError, match="does not fit"):
+            Translator.load(adapter.path, engine=engine)
     with pytest.raises(DataError, match="does not fit the matrix of its base"):
-        Translator.load(adapter.path)
+        read_weights(adapter.weights)
 
 
 def test_an_adapter_whose_settings_claim_other_sizes_reads_nothing_of_its_base(base: Path, tmp_path: Path) -> None:

@@ -122,6 +122,16 @@ def test_a_correction_that_is_made_anew_is_the_newest(tmp_path: Path) -> None:
     assert corrections.pairs() == [("b", "2"), ("a", "3")]
 
 
+def test_a_table_of_corrections_is_kept_whole_or_not_at_all(tmp_path: Path) -> None:
+    corrections = Corrections(tmp_path)
+    corrections.add("one", "bir")
+    with pytest.raises(UsageError, match="target"):
+        corrections.add_all([("one", "tek"), ("two", "iki"), ("three", "üç\ndört")])
+    assert Corrections(tmp_path).pairs() == [("one", "bir")]
+    assert corrections.add_all([("two", "iki"), ("one", "tek"), ("one", "biri")]) == [None, "bir", "tek"]
+    assert Corrections(tmp_path).pairs() == [("two", "iki"), ("one", "biri")]
+
+
 def test_what_another_process_writes_is_seen_though_the_file_is_as_long(tmp_path: Path) -> None:
     mine, fixed = Corrections(tmp_path), Corrections(tmp_path)
     mine.add("a", "1")

@@ -24,6 +24,7 @@ from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.engine.settings import NATIVE, model_settings
+from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.batches import search_all
 
@@ -56,7 +57,7 @@ SOURCES = [[5, 6, 7], [3], [9, 10, 11, 12, 13, 14, 15, 16, 17], [20, 4, 4, 4, 20
 def native(model: EncoderDecoder, precision: Precision = "float32", threads: int = 1, **settings: Any) -> NativeEngine:
     arrays = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
     shape = model_settings({"model": config(**settings).model_dump()}, "here", NATIVE)
-    return NativeEngine(shape, arrays, "here", precision=precision, threads=threads)
+    return NativeEngine(shape, Weights(arrays, "here", precision == "int8", threads))
 
 
 def decoded(engine: Engine, options: DecodingOptions) -> list[list[Hypothesis]]:

@@ -54,6 +54,29 @@ def test_a_row_has_the_same_bits_in_any_company_and_by_any_number_of_threads(in_
     assert weights.has("a.weight")
 
 
+@pytest.mark.parametrize("rank", [1, 5, 16, 40])
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), SHAPES)
+@pytest.mark.parametrize("in_bytes", [False, True])
+def test_an_adapter_adds_the_product_of_its_factors_and_takes_nothing_of_the_base_twice(
+    rows: int, inputs: int, outputs: int, in_bytes: bool, rank: int
+) -> None:
+    x, weight = drawn(rows, inputs), drawn(outputs, inputs, seed=1)
+    up, down = drawn(outputs, rank, seed=2), drawn(rank, inputs, seed=3)
+    base = Weights({"a.weight": weight}, "here", in_bytes, 1)
+    plain = linear(base.linear("a", outputs, inputs), x, threads=1)
+    adapter = Weights({"a.weight:up": up, "a.weight:down": down}, "there", in_bytes, 1, base=base)
+    layer = adapter.linear("a", outputs, inputs)
+    result = linear(layer, x, threads=2)
+    # the product is exact in eight bits too
+    np.testing.assert_allclose(result, plain + (x.astype(np.float64) @ down.T) @ up.T, rtol=1e-5, atol=1e-3)
+    assert np.array_equal(linear(layer, x[-1:], threads=1)[0], result[-1]), "a row has the same bits in any company"
+    half = slice(outputs // 2, None)
+    alone = linear(adapter.linear("a", outputs, inputs, half), x, threads=1)
+    np.testing.assert_allclose(alone, result[:, half], rtol=1e-5, atol=1e-4)
+    assert sum(array.size for array in adapter._kept) < rank * (inputs + 2 * outputs + 2 * 64)
+    adapter.check_all_used()
+
+
 GROUP = 32
 """Inputs that share a scale."""
 

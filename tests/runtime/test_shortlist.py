@@ -20,6 +20,7 @@ from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.engine.settings import NATIVE, ModelSettings, model_settings
 from dikkat_runtime.engine.shortlist import NAMED, OWNER, SHORTLIST, Shortlist, read_shortlist
+from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError, MissingInputError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.weights import read_checksum
@@ -56,9 +57,12 @@ def arrays_of(kind: str, allowed: Array | None = None) -> dict[str, Array]:
 
 def listed(kind: str, precision: Precision = "float32", threads: int = 1, per_piece: int = 3) -> NativeEngine:
     shortlist = a_shortlist(per_piece)
-    return NativeEngine(
-        settings_of(kind), arrays_of(kind), "here", precision=precision, threads=threads, shortlist=shortlist
-    )
+    weights = Weights(arrays_of(kind), "here", precision == "int8", threads)
+    return NativeEngine(settings_of(kind), weights, shortlist=shortlist)
+
+
+def unlisted(kind: str) -> NativeEngine:
+    return NativeEngine(settings_of(kind), Weights(arrays_of(kind), "here", False, 1))
 
 
 def alike(ours: list[Hypothesis], theirs: list[Hypothesis]) -> None:
@@ -116,7 +120,7 @@ def test_a_list_that_is_shorter_than_the_beam_is_filled_up_with_the_lowest_ids()
 
 
 def test_what_people_corrected_may_be_any_word() -> None:
-    engine, plain = listed("attention"), NativeEngine(settings_of("attention"), arrays_of("attention"), "here")
+    engine, plain = listed("attention"), unlisted("attention")
     memory, sources = plain.encode(SOURCES), SOURCES
     steps = plain.steps(memory, 1)
     steps.step([BOS_ID] * len(sources))
@@ -129,7 +133,7 @@ def test_what_people_corrected_may_be_any_word() -> None:
 
 
 def test_limits_on_repetition_and_sampling_choose_among_all_words() -> None:
-    engine, plain = listed("attention"), NativeEngine(settings_of("attention"), arrays_of("attention"), "here")
+    engine, plain = listed("attention"), unlisted("attention")
     for options in (DecodingOptions(no_repeat_ngram=1), SamplingOptions(seed=3)):
         assert engine.search(engine.encode(SOURCES), options) == plain.search(plain.encode(SOURCES), options)
     assert engine.search(engine.encode(SOURCES), GREEDY) != plain.search(plain.encode(SOURCES), GREEDY)

@@ -215,7 +215,7 @@ def test_nothing_on_standard_input(
         (2, "a.png", ["--target", "x", "--beam", "2"], "--beam searches for a translation, but --target gives one"),
         (2, "a.align", ["--kind", "encoder"], "--kind encoder: words are aligned by cross-attention; leave it out"),
         (2, "a.align", ["--words"], "--words is not for .align, which always links words; leave it out"),
-        (2, "a.html", ["--layer", "1"], "--layer is not for a page: it has all; leave it out"),
+        (2, "a.html", ["--layer", "1"], "--layer is not for a page, which shows everything; leave it out"),
         (2, "a.png", ["-"], "a.png: the sentences of standard input go into .json or .html; rename it"),
         (2, "a.json", ["-", "--target", "x"], "--target is for one sentence, but - reads many; leave it out"),
     ],

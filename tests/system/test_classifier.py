@@ -333,7 +333,7 @@ class TestTable:
         bare = write_table(tmp_path / "bare.tsv", rows)
         code, output, notes = dikkat("evaluate", tmp_path / "run", bare)
         assert (code, notes.count("\n")) == (0, 1)
-        assert notes.startswith(f"{bare}: label = column 2 (2 different, as “neg”), text = column 1")
+        assert notes.startswith(f"{bare}: label = column 2 (2 different, such as “neg”), text = column 1")
         assert "of 60 texts" in output
 
     def test_validation_on_what_was_trained_on_is_not_called_new(self, dikkat: Command, tmp_path: Path) -> None:
@@ -362,7 +362,7 @@ class TestTable:
     def test_ids_are_no_labels(self, dikkat: Command, tmp_path: Path) -> None:
         data = write_table(tmp_path / "ids.tsv", [(str(n), text) for n, (_, text) in enumerate(reviews(30))])
         message = dikkat.fails(65, *TRAIN, data, "--out", tmp_path / "run")
-        assert message.startswith(f"{data}: 30 different labels on 30 texts, as “0”, “1”: that looks like")
+        assert message.startswith(f"{data}: 30 different labels on 30 texts, such as “0”, “1”: that looks like")
         assert not (tmp_path / "run").exists()
 
 
@@ -583,7 +583,7 @@ class TestBadInput:
         assert message == f'{data}: only one label, "pos", on 40 texts; a classifier needs two labels or more'
         twice = write_table(tmp_path / "twice.tsv", [*reviews(5, ("pos",)), *reviews(4, ("pos",))])
         assert dikkat.fails(65, *TRAIN, twice, "--out", out).startswith(
-            f'{twice}: only one label, "pos", on 5 texts of 9 read (left out 4 duplicate, as line 6: “pos” → “'
+            f'{twice}: only one label, "pos", on 5 texts of 9 read (left out 4 duplicate, such as line 6: “pos” → “'
         )
         assert not out.exists()
 

@@ -291,7 +291,7 @@ def test_what_cannot_be_trained_on_is_one_line(dikkat: Command, tmp_path: Path) 
         (
             "folder",
             66,
-            "holds no text: no file named *.txt, *.text, *.md, *.rst (also packed) has anything in it",
+            "holds no text: no file named *.txt, *.text, *.md, *.rst (also compressed) has anything in it",
         ),
         ("short.txt", 65, "too little text"),
     ):

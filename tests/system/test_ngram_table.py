@@ -14,14 +14,13 @@ from dikkat import Classifier
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.classification import train
-from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.decisive_words import decisive_words
-from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.settings import Request, run_config
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError, UsageError
 
 TEXT = "the film was superb and the story it"
-NOTE = "attention is that of the encoder alone: a table of words and word pairs decides together with it"
+NOTE = "this is the attention of the encoder, which decides together with a table of words and word pairs"
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +81,7 @@ def test_the_table_is_filled_only_where_no_checkpoint_holds_it(
     filled = list[int]()
     monkeypatch.setattr(train, "fill_ngram_table", lambda model, *_, **__: filled.append(1))
     copy = RunDirectory(shutil.copytree(run, tmp_path / "run"))
-    job, config = train.ClassifierJob(ClassifyRequest([])), run_config(copy.read_config(), "settings")
+    job, config = train.ClassifierJob(Request([])), run_config(copy.read_config(), "settings")
     job.task(copy, config)
     assert (filled, bool(copy.checkpoint_folders())) == ([], True)
     shutil.rmtree(copy.checkpoints)

@@ -123,7 +123,7 @@ class TestReasons:
         path = write(tmp_path, "pages.tsv", [(f"Page {n}", f"Seite {n}") for n in range(300)])
         assert dikkat.fails(65, *TRAIN, path, "--out", out).startswith(
             f"{path}: 300 pairs in only 1 group of near-duplicates (differing in numbers, case or punctuation alone, or"
-            " sharing a side, as “Page 0” and “Page 1”): too few to hold out whole groups; add more varied pairs"
+            " sharing a side, such as “Page 0” and “Page 1”): too few to hold out whole groups; add more varied pairs"
         )
 
     def test_labels(self, dikkat: Command, tmp_path: Path, out: Path) -> None:
@@ -131,7 +131,7 @@ class TestReasons:
             tmp_path, "labels.tsv", [(en, "pos" if n % 2 else "neg") for n, (en, _) in enumerate(sentences(60))]
         )
         message = dikkat.fails(65, *TRAIN, path, "--out", out)
-        assert "the target is one of only 2 texts (“neg”, “pos”), as labels are" in message
+        assert "the target is one of only 2 texts (“neg”, “pos”), like labels" in message
 
 
 class TestFiles:

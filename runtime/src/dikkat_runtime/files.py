@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TextIO
 
-from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, DiskError, msg, reason_of
+from dikkat_runtime.errors import CannotCreateError, DataError, DikkatError, DiskError, msg, reason_of, unreadable
 
 TEMPORARY_PREFIX = ".writing-"
 """Prefix of half-written files; they may be removed when no run writes here."""
@@ -48,6 +48,19 @@ def _explain(path: Path, error: OSError) -> DikkatError:
             "{path}: cannot be written: the folder {parent} does not exist; create it first", path, path.parent
         )
     return CannotCreateError("{path}: cannot be written: {reason}; choose another path", path, reason)
+
+
+@contextmanager
+def reading_errors(path: Path) -> Iterator[None]:
+    """Turn what a damaged or unreadable file raises into one line about it: `DataError` or `MissingInputError`."""
+    try:
+        yield
+    except OSError as error:
+        # libraries raise it without a number of the system for what is damaged
+        if error.errno is None:
+            what = " ".join(str(error).split())
+            raise DataError("{path}: damaged ({error}); restore the file", path, what) from None
+        raise unreadable(path, error) from None
 
 
 def temporary_next_to(path: Path) -> Path:

@@ -43,8 +43,7 @@ def attend(
     run: Annotated[Path, Argument(help="Run directory.")],
     sentence: Annotated[str | None, Argument(help="In quotes; - reads one a line from standard input.")] = None,
     out: Annotated[
-        Path | None,
-        Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent."),
+        Path | None, Option(help=f"File to write: {', '.join(SUFFIXES)}; a table on standard output if absent.")
     ] = None,
     target: Annotated[str | None, Option(help="A translation to use instead of the model's own.")] = None,
     kind: Annotated[
@@ -213,7 +212,7 @@ def _check(out: Path | None, sentence: str, options: Mapping[str, object]) -> No
         _refuse(
             options,
             ("kind", "layer", "head", "words", "beam", "n-best"),
-            msg("is not for a page: it has all"),
+            msg("is not for a page, which shows everything"),
         )
     if suffix in PICTURES and options["n-best"] not in (None, 1):
         raise UsageError("--n-best: a picture shows one translation; write .json, .npz or .align")
@@ -286,20 +285,19 @@ def _read(
     most: int | None,
     options: Mapping[str, Any],
 ) -> Iterator[SentenceMaps]:
-    from dikkat.tasks import Classifier, Embedder, LanguageModel
+    from dikkat.tasks import Classifier, LanguageModel
     from dikkat.tasks.classification.decisive_words import table_note
     from dikkat.tasks.inspection.reader_attention import AttendingReader
+    from dikkat.tasks.kinds import KINDS
 
-    name = {Classifier: msg("a classifier"), LanguageModel: msg("a language model"), Embedder: msg("an encoder")}[
-        type(trained)
-    ]
+    name = KINDS[trained.kind or "encoder"].name
     if out is not None and out.suffix.lower() == ALIGNMENT:
         known = ", ".join((*PICTURES, *DATA, PAGE))
         raise UsageError(
             "{out}: is for translators, but {run} holds {kind}; write one of {formats}", out, run, name, known
         )
     _refuse(options, ("target", "beam", "n-best"), msg("is for a translator, but {run} holds {kind}", run, name))
-    if isinstance(trained, Embedder):
+    if not isinstance(trained, Classifier | LanguageModel):
         _refuse(
             options, ("words",), msg("joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
         )

@@ -37,7 +37,7 @@ COMMANDS = {
         "of."
     ),
     "doctor": "Prove that a model computes what it should; exit code 1 if a proof fails.",
-    "data": "Work on text before anything is trained on it.",
+    "data": "Check or extend text before you train on it.",
     "interpolate": "Average the weights of an adapted translator with those that it started from.",
     "import": "Import a pretrained model of another toolkit as a run.",
     "export": "Write a trained model in the form that another program reads.",

@@ -18,11 +18,7 @@ from dikkat_runtime.localization import localized
 if TYPE_CHECKING:
     from dikkat.explain.explanation import Explanation
 
-QUICK: dict[str, Any] = {
-    "lengths": (128, 256, 512, 1024),
-    "width": 32,
-    "copy_lengths": (3, 4, 8, 32),
-}
+QUICK: dict[str, Any] = {"lengths": (128, 256, 512, 1024), "width": 32, "copy_lengths": (3, 4, 8, 32)}
 
 
 def compare(

@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from dikkat.cli.progress import WorkProgress
+from dikkat.cli.progress import Announced, WorkProgress
 from dikkat_runtime.cli.opening import COMPUTE, BeamOption, ComputeOptions, DeviceOption, JsonOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
@@ -167,10 +167,10 @@ def check(
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
-        str, Option(help="Source language, as en; by default from tags or file names, or guessed.")
+        str, Option(help="Source language, such as en; by default from tags or file names, or guessed.")
     ] = "",
     target_language: Annotated[
-        str, Option(help="Target language, as tr; by default from tags or file names, or guessed.")
+        str, Option(help="Target language, such as tr; by default from tags or file names, or guessed.")
     ] = "",
     as_json: JsonOption = False,
 ) -> None:
@@ -187,8 +187,9 @@ def check(
         check_table(left_out_path(fix), "--fix")
     languages = (source_language, target_language)
     request = CheckRequest(pairs, valid or (), (source_column, target_column), languages)
-    result = check_files(request, note=print_remark)
     name = " ".join(pairs)
+    with Announced(msg("{name}: looking for faults", name)):
+        result = check_files(request, note=print_remark)
     if as_json:
         counts = {fault.name.lower(): count for fault, count in result.counts.items()}
         print_json({"pairs": result.pairs, "languages": result.languages, "faults": counts, "notes": result.notes})
@@ -207,4 +208,4 @@ _COMMANDS: dict[str, Callable[..., Any]] = {
     "distil": distil,
     "check": check,
 }
-data = Group("Work on text before anything is trained on it.", tuple(_COMMANDS), _COMMANDS.__getitem__)
+data = Group("Check or extend text before you train on it.", tuple(_COMMANDS), _COMMANDS.__getitem__)

@@ -30,8 +30,7 @@ def doctor(
         Path | None,
         Argument(
             "DIR|CHECKPOINT",
-            help="Run directory, or one folder of its checkpoints; if absent, show what a report of a fault should say "
-            "of this computer.",
+            help="Run directory, or one folder of its checkpoints; if absent, describe this computer for a bug report.",
         ),
     ] = None,
     seed: Annotated[

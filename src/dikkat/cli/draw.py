@@ -22,7 +22,7 @@ def model(
     preset: Annotated[str | None, Option(help="tiny, small, base or d2l, instead of a run.")] = None,
     config: Annotated[Path | None, Option(help="TOML file of settings, instead of a run.")] = None,
     set_: Annotated[
-        list[str] | None, Option("--set", help="One setting, as model.positions=rotary; can be repeated.")
+        list[str] | None, Option("--set", help="A setting, such as model.positions=rotary; can be repeated.")
     ] = None,
     out: Annotated[Path | None, Option(help="Picture to write, .svg.")] = None,
 ) -> None:
@@ -72,7 +72,7 @@ def positions(
     kind: Annotated[str, Option(help="sinusoidal, sinusoidal_halves or sinusoidal_concatenated.")] = "sinusoidal",
     dim: Annotated[int, Option(help="Columns of the table, the model's width.")] = 32,
     length: Annotated[int, Option(help="Rows of the table, positions.")] = 60,
-    columns: Annotated[str, Option(help="Columns to draw as waves, from 0, as 6-9 or 0,4.")] = "6-9",
+    columns: Annotated[str, Option(help="Columns to draw as waves, from 0, such as 6-9 or 0,4.")] = "6-9",
     shift: Annotated[int, Option(help="Rows by which the table is shifted to show the rotation.")] = 5,
 ) -> None:
     """Draw the table of positions: columns as waves, all of it as a heat map, a shift of rows as a rotation."""

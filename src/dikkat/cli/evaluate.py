@@ -37,8 +37,7 @@ def _print(evaluation: object, as_json: bool, lines: Iterable[str]) -> None:
 def evaluate(
     run: Annotated[Path, Argument(help="Run directory.")],
     data: Annotated[
-        list[str] | None,
-        Argument(help="Data as for train; the run's own held-out test part if absent."),
+        list[str] | None, Argument(help="Data as for train; the run's own held-out test part if absent.")
     ] = None,
     beam: BeamOption = BEAM.beam_size,
     length_penalty: LengthPenaltyOption = None,
@@ -48,8 +47,7 @@ def evaluate(
     source_column: Annotated[str | None, Option(help="Column of the source: number from 1, or name.")] = None,
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     stride: Annotated[
-        int | None,
-        Option(help="Tokens by which the window of a language model moves; half the context if absent."),
+        int | None, Option(help="Tokens by which the window of a language model moves; half the context if absent.")
     ] = None,
     label_column: Annotated[str | None, Option(help="Column of the label: number from 1, or name.")] = None,
     text_column: Annotated[str | None, Option(help="Column of the text: number from 1, or name.")] = None,

@@ -77,12 +77,7 @@ def explain(
 
 
 def _explain_words(
-    sentence: str,
-    query: str | None,
-    typed: list[str],
-    file: Path | None,
-    beta: float | None,
-    full: bool,
+    sentence: str, query: str | None, typed: list[str], file: Path | None, beta: float | None, full: bool
 ) -> tuple[Explanation, Trace]:
     from dikkat.explain.steps import render_three_steps
     from dikkat.explain.trace import trace_cell

@@ -26,7 +26,7 @@ def export(
             help="runtime: a folder that computes without PyTorch, texts and checkpoints. web: a module for JavaScript,"
             " in browsers and Node. huggingface: a MarianMT folder. ctranslate2: a model folder. argos: a package for"
             " Argos Translate and LibreTranslate. onnx: graphs for ONNX Runtime and transformers.js. marian: a folder"
-            " of Marian, with .npz and .yml. keras: a model of Keras 3, for TensorFlow, JAX and PyTorch.",
+            " of Marian, with .npz and .yml. keras: a model of Keras 3, for TensorFlow, JAX and PyTorch."
         ),
     ],
     out: Annotated[Path, Option(help="Folder to write, new or empty; for argos, an .argosmodel file.")],
@@ -76,7 +76,7 @@ def _note_what_stays(run: Path, to: Target, out: Path) -> None:
     if to == "ctranslate2" and (out / "vmap.txt").exists():
         print_note("with use_vmap=True the words of {out}/vmap.txt are written, the shortlist of the run", out)
     elif to == "marian" and (out / "lex.s2t.bin").exists():
-        print_note("Marian writes the words of {out}/lex.s2t.bin alone, the shortlist of the run", out)
+        print_note("Marian writes only words of {out}/lex.s2t.bin, the shortlist of the run", out)
     else:
         print_note("the shortlist of the run is not exported: the exported model may write any word")
 

@@ -50,8 +50,7 @@ def heads(
     data: Annotated[
         list[str] | None,
         Argument(
-            "DATA",
-            help="Pairs, labelled texts or text to examine on; if absent, what was held out for validation.",
+            "DATA", help="Pairs, labelled texts or text to examine on; if absent, what was held out for validation."
         ),
     ] = None,
     sentences: Annotated[

@@ -14,25 +14,22 @@ from dikkat_runtime.hints import NAME, command, piped
 
 def import_checkpoint(
     path: Annotated[
-        Path,
-        Argument(
-            help="Local folder with a model, Marian's .npz or .bin, OPUS-MT's .zip, or Argos' .argosmodel.",
-        ),
+        Path, Argument(help="Local folder with a model, Marian's .npz or .bin, OPUS-MT's .zip, or Argos' .argosmodel.")
     ],
     out: Out = ...,  # type: ignore[assignment]
     layout: Annotated[
-        str | None,
-        Option(help="scratch: the classes of the book; its settings are config.json."),
+        str | None, Option(help="scratch: the classes of the book; its settings are config.json.")
     ] = None,
     task: Annotated[
-        Literal["encoder", "classifier", "lm"] | None,
-        Option(help="Task of an imported encoder; by default a classifier where it is one."),
+        Literal["encoder", "classifier", "tagger", "lm"] | None,
+        Option(help="Task of an imported encoder; by default that of the head that it has."),
     ] = None,
 ) -> None:
     """Import a pretrained model of another toolkit as a run.
 
     From Hugging Face: language models (Llama, Qwen, Gemma, GPT-2, …), encoders (BERT, MPNet, ModernBERT, …), with a
-    head for classes or without, and translators.
+    head for classes of texts or words or for numbers, or without, whole folders of sentence-transformers, and
+    translators.
 
     Translators of Marian (.npz) and Firefox (.bin), with the .yml that names their vocabularies, and OPUS-MT's .zip.
 
@@ -57,7 +54,7 @@ def import_checkpoint(
         else:
             print_note("left out, heads of other tasks: {names}", named)
     kind = imported.task
-    if kind == "classifier":
+    if kind in ("classifier", "tagger", "regressor"):
         following = piped("classify", out)
     else:
         following = piped("translate" if kind == "translator" else "generate" if kind == "lm" else "embed", out)

@@ -16,8 +16,7 @@ def interpolate(
     run: Annotated[Path, Argument(help="Translator that was trained with --from.")],
     out: Out = ...,  # type: ignore[assignment]
     share: Annotated[
-        float,
-        Option(min=0.0, max=1.0, help="Of the weights after the adaptation: 0 is the base, 1 is RUN."),
+        float, Option(min=0.0, max=1.0, help="Of the weights after the adaptation: 0 is the base, 1 is RUN.")
     ] = 0.5,
 ) -> None:
     """Average the weights of an adapted translator with those that it started from.

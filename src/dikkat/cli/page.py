@@ -16,10 +16,7 @@ MAX_EXAMPLES = 8
 
 
 def page(
-    run: Annotated[
-        Path | None,
-        Argument(help="Run directory; with --lesson, the quickstart's by default."),
-    ] = None,
+    run: Annotated[Path | None, Argument(help="Run directory; with --lesson, the quickstart's by default.")] = None,
     out: Annotated[Path | None, Option(help="HTML file to write; lesson-NAME.html for a lesson.")] = None,
     precision: Annotated[
         WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")

@@ -48,16 +48,12 @@ def with_processes(kind: str, train: Callable[..., int]) -> Callable[..., int]:
             count, restarts = training.nproc or 1, training.max_restarts
             return launch(kind, training.out, count, restarts, training.device, training.resume, training.launcher)
         if own_rank().launched is not None:
-            # ranks whose launcher is gone would hold the run until they next ask for what it kept for them
-            end_with_parent(_launcher_process())
+            # ranks whose launcher is gone would hold the run until they next ask for what it kept for them;
+            # one that a worker of Ray started does not know its launcher
+            end_with_parent(int(os.environ["TORCHELASTIC_RUN_ID"]) if is_started_by_torchrun() else None)
         return train(**options)
 
     return command
-
-
-def _launcher_process() -> int | None:
-    """Return the process that started this rank; of one that a worker of Ray started, it is not known."""
-    return int(os.environ["TORCHELASTIC_RUN_ID"]) if is_started_by_torchrun() else None
 
 
 def run_rank(info: RankInfo, stop: StopSignal, train: "Callable[[Ranks, float], int]", uses_gpu: bool) -> int:

@@ -32,6 +32,11 @@ _SCORES = {
     "macro_f1": "macro F1",
     "micro_f1": "micro F1",
     "subset_accuracy": msg("subset accuracy"),
+    "general": msg("general text"),
+    "accuracy": msg("accuracy"),
+    "perplexity": msg("perplexity"),
+    "bits_per_byte": msg("bits a byte"),
+    "temperature": msg("temperature"),
 }
 
 PLAIN_EVERY = 15.0
@@ -81,7 +86,7 @@ class TrainProgress(_OnTerminal):
                 self.note(note)
             self.note(msg("read {read:,} {unit}, kept {kept:,}", report.read, msg(report.unit), report.kept))
             for reason, count, example in report.rows():
-                self.note(msg("  left out {count:,}: {reason}, as {example}", count, msg(reason), example))
+                self.note(msg("  left out {count:,}: {reason}, such as {example}", count, msg(reason), example))
         for name, fact in facts.items():
             self.note(msg("{name}: {fact}", msg(name), fact))
         if self.console.is_terminal:
@@ -157,7 +162,7 @@ class WorkProgress(_OnTerminal):
             self._bar.update(self._task, completed=done, total=pieces, description=localized(what), refresh=True)
         elif now - self._last_line >= WORK_EVERY:
             self._last_line = now
-            print(msg("{done}/{pieces}  {what}", done + 1, pieces, what), file=sys.stderr, flush=True)
+            print(visible(msg("{done}/{pieces}  {what}", done + 1, pieces, what)), file=sys.stderr, flush=True)
 
 
 class Announced:

@@ -3,7 +3,7 @@
 import time
 from typing import Annotated
 
-from dikkat.cli.training import Ending, TrainOptions, run_job
+from dikkat.cli.training import Ending, TrainOptions, Valid, run_job
 from dikkat.data.languages import language_code
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.errors import msg
@@ -19,8 +19,7 @@ PrecisionAt = Annotated[
     ),
 ]
 LabelSeparator = Annotated[
-    str | None,
-    Option(help="Separator of the labels of a text that may have several or none, as in 'a;b'."),
+    str | None, Option(help="Separator of the labels of a text that may have several or none, as in 'a;b'.")
 ]
 
 EXAMPLE = """Which texts? A table with a label and a text in each line (.tsv, .csv, .jsonl).
@@ -37,22 +36,19 @@ def classifier(
     data: Annotated[
         list[str] | None,
         Argument(
-            help="A .tsv, .csv or .jsonl with label and text (also packed), or two aligned files, labels first; in"
-            ' JSONL a label may be a list: "label": ["a", "b"].',
+            help="A .tsv, .csv or .jsonl with label and text (also compressed), or two aligned files, labels first; in"
+            ' JSONL a label may be a list: "label": ["a", "b"].'
         ),
     ] = None,
     training: TrainOptions = ...,  # type: ignore[assignment]
-    valid: Annotated[
-        list[str] | None,
-        Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
-    ] = None,
+    valid: Valid = None,
     label_column: Annotated[str | None, Option(help="Column of the label: number from 1, or name.")] = None,
     text_column: Annotated[str | None, Option(help="Column of the text: number from 1, or name.")] = None,
     label_separator: LabelSeparator = None,
     precision_at: PrecisionAt = None,
     balance: Annotated[bool, Option("--balance", help="Let each class count the same, however rare.")] = False,
     text_language: Annotated[
-        str | None, Option(help="Code of the language of the texts, as tr; by default, guessed from them.")
+        str | None, Option(help="Code of the language of the texts, such as tr; by default, guessed from them.")
     ] = None,
     preset: Annotated[str | None, Option(help="imdb_seed, …; else chosen from the amount of data.")] = None,
 ) -> int:
@@ -69,11 +65,11 @@ def classifier(
     if typed := {name: value for name, value in asked.items() if value is not None}:
         settings.setdefault("classifier", {}).update(typed)
 
-    from dikkat.tasks.classification.data import ClassifyRequest
     from dikkat.tasks.classification.train import ClassifierJob
+    from dikkat.tasks.common.settings import Request
 
     columns = (label_column, text_column)
-    request = ClassifyRequest(
+    request = Request(
         data or (), valid or (), columns, preset, settings, training.where, training.device, training.start
     )
     ending = Ending(msg("best validation score {score:.2f}"), piped("classify", training.out))

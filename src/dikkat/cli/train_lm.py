@@ -20,8 +20,7 @@ For example, plays.txt:
 
 def lm(
     data: Annotated[
-        list[str] | None,
-        Argument(help="Files of plain text (also packed), or folders of such files."),
+        list[str] | None, Argument(help="Files of plain text (also compressed), or folders of such files.")
     ] = None,
     training: TrainOptions = ...,  # type: ignore[assignment]
     preset: Annotated[

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from dikkat.cli.training import Ending, Settings, TrainOptions, run_job
+from dikkat.cli.training import Ending, Settings, TrainOptions, Valid, run_job
 from dikkat.data.languages import language_code
 from dikkat.training.distributed.environment import own_rank
 from dikkat_runtime.cli.options import Argument, Option
@@ -38,14 +38,11 @@ def translator(
         list[str] | None,
         Argument(
             help="Any number of .tsv, .csv, .jsonl, .tmx, .xlf, .po and .mo (each also .gz, .bz2, .xz, .zip), of two"
-            " aligned files or documents (.srt .md .html .docx), and gettext:fr; or phrasebook:fr.",
+            " aligned files or documents (.srt .md .html .docx), and gettext:fr; or phrasebook:fr."
         ),
     ] = None,
     training: TrainOptions = ...,  # type: ignore[assignment]
-    valid: Annotated[
-        list[str] | None,
-        Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
-    ] = None,
+    valid: Valid = None,
     preset: Annotated[str | None, Option(help="tiny, small, base or d2l; else chosen from the amount of data.")] = None,
     keep: _Keep = None,
     adapter: _Adapter = False,
@@ -53,11 +50,15 @@ def translator(
     target_column: Annotated[str | None, Option(help="Column of the target: number from 1, or name.")] = None,
     source_language: Annotated[
         str | None,
-        Option(help="Language of the source, as en; chooses in .tmx. By default from tags or file names, or guessed."),
+        Option(
+            help="Language of the source, such as en; chooses in .tmx; by default from tags, file names, or guessed."
+        ),
     ] = None,
     target_language: Annotated[
         str | None,
-        Option(help="Language of the target, as tr; chooses in .tmx. By default from tags or file names, or guessed."),
+        Option(
+            help="Language of the target, such as tr; chooses in .tmx; by default from tags, file names, or guessed."
+        ),
     ] = None,
     members: Annotated[
         int | None,

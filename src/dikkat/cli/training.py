@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from dikkat.training.distributed.ranks import Ranks
 
 Out = Annotated[Path, Option(help="Run directory to make.")]
+Valid = Annotated[
+    list[str] | None,
+    Option(help="Data to validate on, in the same forms (twice for two files); else held out from DATA."),
+]
 Settings = dict[str, dict[str, Any]]
 
 
@@ -39,14 +43,13 @@ class TrainOptions:
 
     out: Out
     config: Annotated[Path | None, Option(help="TOML file of settings.")] = None
-    set_: Annotated[list[str] | None, Option("--set", help="One setting, as model.dropout=0.2; can be repeated.")] = (
-        None
-    )
+    set_: Annotated[
+        list[str] | None, Option("--set", help="A setting, such as model.dropout=0.2; can be repeated.")
+    ] = None
     minutes: Annotated[float | None, Option(help=TrainingConfig.model_fields["minutes"].description)] = None
     seed: Annotated[int | None, Option(help=TrainingConfig.model_fields["seed"].description)] = None
     start: Annotated[
-        Path | None,
-        Option("--from", help="Run to start from: its weights and tokenizer; also one that was imported."),
+        Path | None, Option("--from", help="Run to start from: its weights and tokenizer; also one that was imported.")
     ] = None
     lora: Annotated[
         int | None,
@@ -69,7 +72,7 @@ class TrainOptions:
     watch_text: Annotated[
         list[str] | None,
         Option(
-            help="Text whose attention is kept over the training; a translator's with ||| and its translation. Can be "
+            help="Text whose attention is kept during training; for a translator, TEXT ||| TRANSLATION. Can be "
             "repeated; by default some held-out sentences."
         ),
     ] = None

@@ -43,10 +43,7 @@ FOREIGN_SETTINGS = (
     "output_transform", "shared_positions",
 )  # fmt: skip
 """Settings that only imported models have."""
-_COMMON = {
-    "activation": ("relu", "gelu", "gelu_tanh", "silu", "geglu", "swiglu"),
-    "norm_placement": ("pre", "post"),
-}
+_COMMON = {"activation": ("relu", "gelu", "gelu_tanh", "silu", "geglu", "swiglu"), "norm_placement": ("pre", "post")}
 """The values of other settings that a model trained from nothing has."""
 
 

@@ -17,12 +17,19 @@ class EncoderConfig(Section):
     """Kinds of tokens, each with a learned vector (BERT's token types); a text alone is of the first."""
     pooler: bool = False
     """Whether a layer with a tanh follows on the first position, as BERT's."""
-    pooling: Literal["mean", "first", "pooler"] = "mean"
-    """What a sentence's vector is made from: all positions, the first one, or that one after the pooler."""
+    pooling: Literal["mean", "first", "pooler", "max", "mean_sqrt_length", "weighted_mean", "last"] = "mean"
+    """What a sentence's vector is made from: all positions, the first one, that one after the pooler, the largest
+    numbers, a sum over the square root of the length, a mean in which position n counts n times, or the last one."""
+    dense: tuple[tuple[int, Literal["identity", "gelu", "relu", "silu", "tanh"]], ...] = ()
+    """Outputs and non-linearity of each layer that follows on it."""
     normalize: bool = False
     """Whether a sentence's vector is divided by its length."""
     max_length: int = Field(512, gt=2)
     """Most tokens of a text that are read, special ones included."""
+    prompts: dict[str, str] = Field(default_factory=dict)
+    """What may be put before a text, by the names that `dikkat embed --prompt` takes."""
+    default_prompt: str = ""
+    """The name of the one that is put before a text where nobody asks for another; empty for none."""
 
     @model_validator(mode="after")
     def _has_its_pooler(self) -> EncoderConfig:
@@ -101,6 +108,9 @@ class DataConfig(Section):
     vocabularies: Literal["joint", "separate", "shared_ids"] = "joint"
     """One vocabulary for both sides, or one for each, with embeddings apart; the output layer is the target's. In an
     imported translator the sides may cut words in two ways and share ids and embeddings all the same."""
+    formality: bool = False
+    """Whether pairs whose target says tu or vous (fr), du or Sie (de), sen or siz (tr) are trained on once more, with a
+    mark in front of their source by which `--formality` then chooses."""
     max_length: int = Field(256, gt=0)
     """Pairs with more tokens than this on a side are left out of training."""
     max_ratio: float = Field(4.0, gt=1.0)

@@ -193,8 +193,8 @@ def _ratio(source: str, target: str) -> float:
     return longer / shorter if longer > RATIO_FROM else 1.0
 
 
-def shorten(text: str) -> str:
-    """Return the beginning of a text in quotation marks, fit for a terminal."""
+def shorten(text: str, most: int = EXAMPLE_WIDTH) -> str:
+    """Return the beginning of a text, of at most so many characters, in quotation marks and fit for a terminal."""
     # A report goes to a terminal: control characters are shown, not sent.
-    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[: EXAMPLE_WIDTH + 1])
-    return f"“{shown}”" if len(text) <= EXAMPLE_WIDTH else f"“{shown[:EXAMPLE_WIDTH]}…”"
+    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[:most])
+    return f"“{shown}”" if len(text) <= most else f"“{shown}…”"

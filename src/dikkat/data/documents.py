@@ -198,7 +198,7 @@ def _files(path: Path) -> list[Path]:
     if not files:
         names = ", ".join(f"*{suffix}" for suffix in TEXT_SUFFIXES)
         raise MissingInputError(
-            "{path}: holds no text: no file named {names} (also packed) has anything in it", path, names
+            "{path}: holds no text: no file named {names} (also compressed) has anything in it", path, names
         )
     return files
 

@@ -65,7 +65,7 @@ def _one_text_twice(pairs: Sequence[Pair]) -> str:
     if len(pairs) < _MIN_PAIRS or len(same) < _HALF * len(pairs):
         return ""
     return msg(
-        "source and target are the same text in {share:.0%} of the pairs, as line {line}: {text}; name another "
+        "source and target are the same text in {share:.0%} of the pairs, such as line {line}: {text}; name another "
         "column or file for one of them"
     ).fill(len(same) / len(pairs), same[0].line, shorten(same[0].source))
 
@@ -85,7 +85,7 @@ def _labels_or_copies(pairs: Sequence[Pair]) -> str:
     side = few.index(True)
     examples = ", ".join(map(shorten, distinct[side][:3]))
     return msg(
-        "the {sides} is one of only {texts} ({examples}), as labels are; to classify texts, use dikkat train classifier"
+        "the {sides} is one of only {texts} ({examples}), like labels; to classify texts, use dikkat train classifier"
     ).fill(_SIDES[side], plural(len(distinct[side]), "text"), examples)
 
 

@@ -56,16 +56,11 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
         values = _values(sample, label, separator)
         note(
             msg(
-                "{path}: label = column {label} ({count:,} different, as “{example}”), text = column {text}, by "
+                "{path}: label = column {label} ({count:,} different, such as “{example}”), text = column {text}, by "
                 "what is in them; else name them with --label-column and --text-column"
             ).fill(path, label + 1, len(values), min(values), text + 1)
         )
     return str(label + 1), str(text + 1)
-
-
-def are_swapped(rows: Sequence[Sequence[str]], separator: str | None) -> bool:
-    """Return whether the second of two columns holds the labels."""
-    return _by_content(rows[:SAMPLE_ROWS], separator) == (1, 0)
 
 
 def _by_name(header: Sequence[str]) -> tuple[int, int] | None:
@@ -184,7 +179,8 @@ def _table_rows(
         return
     rest = read_pairs(data, *columns)
     sample = list(islice(rest, SAMPLE_ROWS))
-    swapped = are_swapped([pair[:2] for pair in sample], separator)
+    # the second of two columns holds the labels
+    swapped = _by_content([pair[:2] for pair in sample], separator) == (1, 0)
     if swapped:
         note(msg("{labels}: taken for the labels, and {texts} for the texts, by what is in them", data[1], data[0]))
     for pair in chain(sample, rest):
@@ -294,13 +290,13 @@ def require_classes(texts: Sequence[LabelledText], name: str) -> None:
         raise DataError("{name}: each label is its text; choose two columns with --label-column, --text-column", name)
     if len(counts) > MAX_LABELS or (len(texts) >= _MIN_TEXTS and len(counts) > _ID_SHARE * len(texts)):
         raise DataError(
-            "{name}: {count:,} different labels on {texts:,} texts, as {examples}: that looks like a column of "
+            "{name}: {count:,} different labels on {texts:,} texts, such as {examples}: that looks like a column of "
             "ids or texts; name the right one with --label-column"
         ).fill(name, len(counts), len(texts), _listed(list(counts)[:2]))
     if len(counts) > max(_MAX_NUMBERS, _NUMBERS_SHARE * len(texts)) and all(map(_NUMBER.fullmatch, counts)):
         raise DataError(
-            "{name}: {count:,} different numbers for labels, as {examples}: that looks like a quantity; use ranges"
-            " instead, as low and high, or name the column of the classes with --label-column"
+            "{name}: {count:,} different numbers for labels, such as {examples}: that looks like a quantity; use ranges"
+            " instead, such as low and high, or name the column of the classes with --label-column"
         ).fill(name, len(counts), _listed(list(counts)[:2]))
 
 
@@ -328,7 +324,7 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
     if count:
         first = texts[index]
         remarks.append(
-            msg("{texts} came before with another label, as line {line}: “{text}”").fill(
+            msg("{texts} came before with another label, such as line {line}: “{text}”").fill(
                 plural(count, "text"), first.line, first.text[:40]
             )
         )

@@ -39,7 +39,7 @@ Note = Callable[[str], None]
 """Takes one line about how the data is read."""
 
 _KNOWN = msg(
-    ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), .parquet, two aligned files or documents, or"
+    ".tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also compressed), .parquet, two aligned files or documents, or"
     " gettext:LANGUAGE"
 )
 _DOCUMENTS = (msg("SubRip subtitles"), msg("WebVTT subtitles"), "Markdown", "HTML", msg("Word document"))
@@ -356,7 +356,7 @@ def _default_keys(entry: dict[str, Any], where: str) -> tuple[str, str]:
         f"--{side}-column {shlex.quote(key)}" for side, key in zip(("source", "target"), texts, strict=False)
     )
     raise DataError(
-        "{where}: neither source and target nor src and tgt are keys; name the two, as {example}; its keys are: {known}"
+        "{where}: neither source and target nor src and tgt are keys; name both with {example}; its keys are: {known}"
     ).fill(where, example, known)
 
 

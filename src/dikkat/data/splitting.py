@@ -107,9 +107,9 @@ def _alike(groups: list[list[int]], texts: Sequence[str]) -> str:
     other = next((index for index in largest if texts[index] != texts[largest[0]]), None)
     if other is None:
         return ""
-    return msg(" (differing in numbers, case or punctuation alone, or sharing a side, as {first} and {second})").fill(
-        shorten(texts[largest[0]]), shorten(texts[other])
-    )
+    return msg(
+        " (differing in numbers, case or punctuation alone, or sharing a side, such as {first} and {second})"
+    ).fill(shorten(texts[largest[0]]), shorten(texts[other]))
 
 
 def _hold_out(groups: list[list[int]], quotas: tuple[int, int], largest: int) -> tuple[list[int], list[int]]:

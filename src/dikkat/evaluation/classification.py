@@ -10,7 +10,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-_CORNER = "is \\ taken for"
+from dikkat_runtime.errors import msg
+
+_CORNER = len("is \\ taken for")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,25 +49,25 @@ class _Counts:
         return float(self.f1[occurs].mean()) if occurs.any() else 1.0
 
     def _table(self, kind: str) -> list[str]:
-        """Return a heading and a line for each label, which are of this `kind`."""
-        width = max(len(kind), *map(len, self.labels))
+        """Return a heading and a line for each label, of which `kind` is the template of the heading."""
+        width = max(len("label"), *map(len, self.labels))
         rows = zip(self.labels, self.precision, self.recall, self.f1, self.wanted, strict=True)
         return [
-            f"{kind:{width}}  precision  recall      F1   texts",
+            msg(kind, " " * (width - len("label"))),
             *(
-                f"{label:{width}}  {100 * precision:9.2f}  {100 * recall:6.2f}  {100 * f1:6.2f}  {texts:6,}"
+                f"{label:{width}}  {100 * precision:9.2f}  {100 * recall:10.2f}  {100 * f1:6.2f}  {texts:6,}"
                 for label, precision, recall, f1, texts in rows
             ),
         ]
 
     def _macro_f1_line(self) -> str:
         """Return macro F1, and over how many it is the mean where some have no text: these count where predicted."""
-        line = f"macro F1 {100 * self.macro_f1:.2f} %"
-        missing = [label for label, texts in zip(self.labels, self.wanted, strict=True) if not texts]
+        line = msg("macro F1 {score:.2f} %", 100 * self.macro_f1)
+        missing = ", ".join(label for label, texts in zip(self.labels, self.wanted, strict=True) if not texts)
         if not missing:
             return line
         counted = int(((self.wanted + self.predicted) > 0).sum())
-        return f"{line} over {counted} of {len(self.labels)} (no text of: {', '.join(missing)})"
+        return line + msg(" over {counted} of {labels} (no text of: {missing})", counted, len(self.labels), missing)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -87,16 +89,18 @@ class ClassScores(_Counts):
 
     def lines(self) -> list[str]:
         """Return accuracy and F1, a line for each class, and the confusion matrix as a table."""
-        width = max(len(_CORNER), *map(len, self.labels))
+        width = max(_CORNER, *map(len, self.labels))
         cell = max(6, *map(len, self.labels), len(f"{self.confusion.max():,}"))
         return [
-            f"accuracy {100 * self.accuracy:.2f} %  ({self.right.sum():,} of {self.wanted.sum():,} texts;"
-            f" the most frequent class alone {100 * self.majority:.2f} %)",
+            msg(
+                "accuracy {score:.2f} %  ({right:,} of {texts:,} texts; the most frequent class alone {majority:.2f} %)"
+            ).fill(100 * self.accuracy, self.right.sum(), self.wanted.sum(), 100 * self.majority),
             self._macro_f1_line(),
             "",
-            *self._table("class"),
+            *self._table(msg("class{space}  precision      recall      F1   texts")),
             "",
-            f"{_CORNER:{width}}  " + "  ".join(f"{label:>{cell}}" for label in self.labels),
+            msg("is \\ taken for{space}  ", " " * (width - _CORNER))
+            + "  ".join(f"{label:>{cell}}" for label in self.labels),
             *(
                 f"{label:{width}}  " + "  ".join(f"{count:>{cell},}" for count in row)
                 for label, row in zip(self.labels, self.confusion.tolist(), strict=True)
@@ -136,12 +140,13 @@ class LabelScores(_Counts):
     def lines(self) -> list[str]:
         """Return the scores of all, then a line for each label."""
         return [
-            f"micro F1 {100 * self.micro_f1:.2f} %",
+            msg("micro F1 {score:.2f} %", 100 * self.micro_f1),
             self._macro_f1_line(),
-            f"subset accuracy {100 * self.subset_accuracy:.2f} %  ({self.exact:,} of {self.texts:,} texts got their"
-            " labels exactly)",
+            msg("subset accuracy {score:.2f} %  ({exact:,} of {texts:,} texts got their labels exactly)").fill(
+                100 * self.subset_accuracy, self.exact, self.texts
+            ),
             "",
-            *self._table("label"),
+            *self._table(msg("label{space}  precision      recall      F1   texts")),
         ]
 
 

@@ -391,14 +391,6 @@ Links = tuple[tuple[int, int], ...]
 """Pairs of source word and target word, both from 0, in order."""
 
 
-def written_map(attention_map: AttentionMap) -> AttentionMap:
-    """Return a cross-attention map with each row under the token that it wrote, not the one that it was fed.
-
-    Row t, fed token t, wrote token t + 1; the last, which wrote the end mark, is left out.
-    """
-    return replace(attention_map, weights=attention_map.weights[:-1], query_tokens=attention_map.query_tokens[1:])
-
-
 def word_links(sentence: SentenceMaps) -> Links:
     """Return for every target word the source word with the largest mean cross-attention.
 
@@ -406,9 +398,9 @@ def word_links(sentence: SentenceMaps) -> Links:
     of equal weights the first counts. Special tokens are not words, and neither are those that are forced. Raises
     `UsageError` without cross-attention.
     """
-    mean = written_map(mean_of_heads(sentence.select("decoder", "cross")))
-    first = sentence.forced
-    mean = replace(mean, weights=mean.weights[first:], query_tokens=mean.query_tokens[first:])
+    mean, first = mean_of_heads(sentence.select("decoder", "cross")), sentence.forced
+    # row t, fed token t, wrote token t + 1; the last one wrote the end mark
+    mean = replace(mean, weights=mean.weights[first:-1], query_tokens=mean.query_tokens[first + 1 :])
     spaced = has_spaces(sentence.source_tokens)
     writes = Words.of(mean.query_tokens, sentence.output, spaced=spaced)
     joined = join_map(mean, writes, Words.of(mean.key_tokens, sentence.source, spaced=spaced))

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from dikkat.explain.head_analysis.importance import exact
+from dikkat.explain.head_analysis.importance import attentions_of, exact
 from dikkat.explain.trace import Cell, ModelTrace, trace_cell
 from dikkat.nn.functional import inverse_temperature
 from dikkat.nn.multi_head_attention import MultiHeadAttention, Observation
-from dikkat.nn.recorder import MapName, name_of
+from dikkat.nn.recorder import MapName
 from dikkat.nn.scorers import AdditiveScore, AttentionScorer
 from dikkat_runtime.errors import UsageError
 
@@ -28,13 +28,7 @@ class Capture:
     """(T, H * K), the outputs of the heads side by side, before the output projection."""
 
     def trace(
-        self,
-        head: int,
-        query: int,
-        query_tokens: Sequence[str],
-        key_tokens: Sequence[str],
-        *,
-        positions_added: bool,
+        self, head: int, query: int, query_tokens: Sequence[str], key_tokens: Sequence[str], *, positions_added: bool
     ) -> ModelTrace:
         """Return the arithmetic of one head (from 0) at one query (from 0). Raises `UsageError` for an unknown head."""
         num_heads = self.seen.query.shape[1]
@@ -119,9 +113,7 @@ def capture_attention(model: nn.Module, name: MapName, run: Callable[[], object]
 
 
 def _find(model: nn.Module, name: MapName) -> MultiHeadAttention:
-    attentions = {
-        name_of(path): module for path, module in model.named_modules() if isinstance(module, MultiHeadAttention)
-    }
+    attentions = attentions_of(model)
     if name in attentions:
         return attentions[name]
     stacks = sorted({known.stack for known in attentions})

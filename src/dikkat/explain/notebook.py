@@ -80,7 +80,11 @@ def page_sentence(
         target=_tokenized(fed, written, labels),
         score=score,
         maps=by_kind,
-        rollout={kind: _rollout(by_kind[kind]) for kind in rolled if kind in by_kind},
+        rollout={
+            kind: [weights.astype(np.float32)[None] for weights in attention_rollout(by_kind[kind])]
+            for kind in rolled
+            if kind in by_kind
+        },
         beam=beam,
         heads_off=heads_off,
         saliency=saliency,
@@ -100,10 +104,6 @@ def _by_kind(maps: SentenceMaps) -> Maps:
     return {
         kind: [np.stack(list(by_layer[at].values())) for at in sorted(by_layer)] for kind, by_layer in layers.items()
     }
-
-
-def _rollout(layers: Sequence[Weights]) -> list[Weights]:
-    return [layer_weights.astype(np.float32)[None] for layer_weights in attention_rollout(layers)]
 
 
 def _tokenized(text: str, tokens: tuple[str, ...], labels: tuple[str, ...]) -> TokenizedText:

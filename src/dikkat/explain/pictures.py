@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.files import write_atomically
+from dikkat_runtime.localization import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -44,7 +45,7 @@ def fonts_with(texts: Iterable[str], picture: Path) -> Iterator[None]:
     characters = {character for text in texts for character in text if _is_visible(character)}
     families, missing = choose_families(characters)
     if missing:
-        print(msg("{picture}: {note}", picture, missing_note(missing)), file=sys.stderr)
+        print(visible(msg("{picture}: {note}", picture, missing_note(missing))), file=sys.stderr)
     with matplotlib.rc_context({"font.family": families}), warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)
         yield
@@ -69,7 +70,10 @@ def missing_note(missing: Iterable[str]) -> str:
     characters = sorted(missing)
     named = " ".join(characters[:_MAX_NAMED]) + (" …" if len(characters) > _MAX_NAMED else "")
     packages = " ".join(sorted({debian_package(character) for character in characters}))
-    return f"no installed font has {named}; install one (on Debian: apt-get install {packages}) and draw it again"
+    template = msg(
+        "no installed font has {named}; install one (on Debian: apt-get install {packages}) and draw it again"
+    )
+    return template.fill(named, packages)
 
 
 def debian_package(character: str) -> str:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from dikkat.explain.attention_map import AttentionMap, with_written_rows
 from dikkat.explain.pictures import check_format, fonts_with, new_figure, printable, save_figure
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
+from dikkat_runtime.localization import translated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -129,13 +130,13 @@ def plot_confusion(labels: Sequence[str], confusion: NDArray[np.int64], path: Pa
         image = axes.imshow(shares, cmap="Blues", vmin=0.0, vmax=1.0)
         axes.set_xticks(range(len(names)), names, rotation=90, parse_math=False)
         axes.set_yticks(range(len(names)), names, parse_math=False)
-        axes.set_xlabel("taken for")
-        axes.set_ylabel("is")
+        axes.set_xlabel(translated("taken for"))
+        axes.set_ylabel(translated("is"))
         if len(names) <= _NUMBERED_UP_TO:
             for (row, column), count in np.ndenumerate(confusion):
                 colour = "white" if shares[row, column] > 0.5 else "black"
                 axes.text(column, row, f"{count:,}", ha="center", va="center", color=colour, fontsize=8)
-        figure.colorbar(image, ax=axes, shrink=0.7).set_label("share of the class")
+        figure.colorbar(image, ax=axes, shrink=0.7).set_label(translated("share of the class"))
         save_figure(figure, path)
 
 
@@ -161,9 +162,9 @@ def plot_words(
         heights, effects = np.arange(len(names)), occlusion[chosen]
         left.barh(heights, effects, color=[_FOR if value > 0 else _AGAINST for value in effects])
         left.axvline(0.0, color="black", linewidth=0.6)
-        left.set_xlabel("evidence for the label (nats)")
+        left.set_xlabel(translated("evidence for the label (nats)"))
         right.barh(heights, 100 * attention[chosen], color="gray")
-        right.set_xlabel("attention (%)")
+        right.set_xlabel(translated("attention (%)"))
         left.set_yticks(heights, names, fontsize=8, parse_math=False)
         left.invert_yaxis()
         figure.suptitle(printable(title, _MAX_TITLE_LENGTH), parse_math=False)
@@ -204,11 +205,7 @@ _TILES_IN_SCALE = 0.995
 
 
 def plot_heads(
-    maps: Sequence[AttentionMap],
-    path: Path,
-    title: str = "",
-    *,
-    inches: tuple[float, float] | None = None,
+    maps: Sequence[AttentionMap], path: Path, title: str = "", *, inches: tuple[float, float] | None = None
 ) -> None:
     """Draw each map as a heat map with its tokens on the axes, all on one colour scale, darker being larger.
 
@@ -244,9 +241,10 @@ def _heads(
             axes.tick_params(labelleft=index % grid.columns == 0, labelbottom=index + grid.columns >= len(pooled))
     for axes in cells[len(pooled) :]:
         axes.set_axis_off()
-    figure.supxlabel("key: attended to", fontsize=_FONT_POINTS + 1)
+    figure.supxlabel(translated("key: attended to"), fontsize=_FONT_POINTS + 1)
     is_cross = all(attention_map.kind == "cross" for attention_map in pooled)
-    figure.supylabel("query: attending, to write this" if is_cross else "query: attending", fontsize=_FONT_POINTS + 1)
+    queries = translated("query: attending, to write this" if is_cross else "query: attending")
+    figure.supylabel(queries, fontsize=_FONT_POINTS + 1)
     if title:
         _set_title(figure, title, inches[1] if inches else _MAX_MAP_INCHES)
     _draw_scale(figure, images[0], list(cells), tile)
@@ -261,11 +259,13 @@ def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str =
     draw.
     """
     check_format(path)
-    losses = _series(metrics, {"train_loss": "training", "valid_loss": "validation"})
-    scores = _series(metrics, {"chrf": "chrF", "bleu": "BLEU", "accuracy": "accuracy", "macro_f1": "macro F1"})
+    losses = _series(metrics, {"train_loss": translated("training"), "valid_loss": translated("validation")})
+    scores = _series(
+        metrics, {"chrf": "chrF", "bleu": "BLEU", "accuracy": translated("accuracy"), "macro_f1": "macro F1"}
+    )
     panels = [
         (curves, label)
-        for curves, label in ((losses, "loss (nats per target token)"), (scores, "validation score (0–100)"))
+        for curves, label in ((losses, msg("loss (nats per target token)")), (scores, msg("validation score (0–100)")))
         if curves
     ]
     if not panels:
@@ -274,13 +274,13 @@ def plot_training(metrics: Sequence[Mapping[str, Any]], path: Path, title: str =
         figure = new_figure((7.0, 0.6 + 2.8 * len(panels)))
         stacked = figure.subplots(len(panels), 1, squeeze=False, sharex=True).flatten()
         for axes, (curves, label) in zip(stacked, panels, strict=True):
-            _draw_curves(axes, curves, label)
+            _draw_curves(axes, curves, translated(label))
         if scores:
             name, (steps, values) = next(iter(scores.items()))
             best = max(values)
-            marked = f"best {name} {best:.1f} at update {steps[values.index(best)]:,}"
+            marked = translated("best {name} {best:.1f} at update {step:,}", name, best, steps[values.index(best)])
             stacked[-1].set_title(marked, fontsize="small", loc="right")
-        stacked[-1].set_xlabel("update (optimizer step)")
+        stacked[-1].set_xlabel(translated("update (optimizer step)"))
         stacked[-1].locator_params(axis="x", integer=True)
         figure.align_ylabels()
         if title:
@@ -343,14 +343,15 @@ def _draw_map(axes: Axes, attention_map: AttentionMap, largest: float, grid: _Gr
 
 def _draw_scale(figure: Figure, image: AxesImage, cells: list[Axes], tile: tuple[int, int]) -> None:
     bar = figure.colorbar(image, ax=cells, shrink=0.6, pad=0.02, extend="neither" if tile == _ONE else "max")
-    label = "attention weight" if tile == _ONE else f"largest attention weight of {tile[0]} × {tile[1]}"
-    bar.set_label(label, fontsize=_FONT_POINTS)
+    label = msg("attention weight") if tile == _ONE else msg("largest attention weight of {rows} × {columns}", *tile)
+    bar.set_label(translated(label), fontsize=_FONT_POINTS)
     bar.ax.tick_params(labelsize=_FONT_POINTS - 1)
 
 
 def _map_title(attention_map: AttentionMap, several_layers: bool) -> str:
-    head = "Mean of heads" if attention_map.head is None else f"Head {attention_map.head + 1}"
-    return f"{attention_map.stack} {attention_map.layer + 1}, {attention_map.kind}\n{head}" if several_layers else head
+    shown = attention_map
+    head = translated("Mean of heads") if shown.head is None else translated("Head {number}", shown.head + 1)
+    return f"{translated(shown.stack)} {shown.layer + 1}, {translated(shown.kind)}\n{head}" if several_layers else head
 
 
 def _label(token: str) -> str:

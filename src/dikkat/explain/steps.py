@@ -225,12 +225,7 @@ DROWNED = 0.001
 
 
 def render_six_steps(
-    traced: ModelTrace,
-    sentence: str,
-    target: str | None,
-    query_tokens: Sequence[str],
-    *,
-    full: bool = False,
+    traced: ModelTrace, sentence: str, target: str | None, query_tokens: Sequence[str], *, full: bool = False
 ) -> Explanation:
     """Return the explanation of `traced`, a cell of a model that read `sentence` (and, in a decoder, `target`)."""
     trace = traced.trace

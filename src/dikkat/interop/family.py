@@ -43,8 +43,8 @@ class Head:
     """Describe what a checkpoint has after the blocks of an encoder, for a task of its own."""
 
     keys: Mapping[str, str]
-    activation: str
-    """Of its layer; or their setting that names it."""
+    activation: str = ""
+    """Of its layer; or their setting that names it; empty where there is none."""
     pooling: str = ""
     """Their setting that names the pooling of a classifier: by the first token, or by the mean."""
 
@@ -52,6 +52,9 @@ class Head:
 def masked_head(dense: str, norm: str, bias: str, activation: str) -> Head:
     """Return the head of a model that fills in hidden tokens, by the names of its layer, its norm and its bias."""
     return Head({"output_transform.dense": dense, "output_transform.norm": norm, "output_bias": bias}, activation)
+
+
+TAGGER = Head({"output": "classifier"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +77,8 @@ class Family:
     """Their name of the number of layers."""
     classifier: Head | None = None
     """Of a classifier of whole texts."""
+    tagger: Head = TAGGER
+    """Of a model that classes every token."""
     masked: Head | None = None
     """Of a model that fills in hidden tokens."""
 

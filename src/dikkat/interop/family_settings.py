@@ -79,24 +79,30 @@ def encoder_sizes(theirs: ForeignSettings, usual_eps: float, eps: str = "layer_n
 _POOLINGS = {"cls": "first", "mean": "mean"}
 
 
-def head_activation(theirs: ForeignSettings, head: Head) -> str:
-    """Return the activation of a head's layer."""
-    if head.activation in TRANSFORMS:
-        return head.activation
+def transform_of(theirs: ForeignSettings, head: Head) -> str | None:
+    """Return the activation of a head's layer, or None where it has none."""
+    if not head.activation or head.activation in TRANSFORMS:
+        return head.activation or None
     return theirs.choice(head.activation, "gelu", TRANSFORMS)
 
 
+_MAX_LABELS = 1 << 20
+
+
 def labels_of(theirs: ForeignSettings) -> tuple[str, ...]:
-    """Return the classes of a classifier. Raises `DataError` where there are none."""
+    """Return the classes of a classifier or a tagger, or the names of the numbers of a regression.
+
+    Raises `DataError` where there are none, or as many names as do not fit `num_labels`.
+    """
     named = theirs.values.get("id2label")
-    if theirs.values.get("problem_type") == "regression" or (isinstance(named, dict) and len(named) == 1):
-        raise DataError(
-            "{path}: is a regression, which has no classes; leave its head out with --task encoder", theirs.path
-        )
-    if named is None:
-        return ("LABEL_0", "LABEL_1")
     try:
-        labels = tuple(str(named[str(number)]) for number in range(len(named)))
+        count = theirs.number("num_labels", 2 if named is None else len(named))
+        if type(count) is not int or not 0 < count <= _MAX_LABELS:
+            raise DataError("{path}: num_labels must be a number of classes, not {count}", theirs.path, count)
+        named = {str(number): f"LABEL_{number}" for number in range(count)} if named is None else named
+        if len(named) != count:
+            raise DataError("{path}: num_labels is {count}, but id2label names {named}", theirs.path, count, len(named))
+        labels = tuple(str(named[str(number)]) for number in range(count))
     except (LookupError, TypeError):
         raise DataError("{path}: id2label must name the classes 0, 1, 2, …", theirs.path) from None
     if len(set(labels)) < len(labels):
@@ -104,12 +110,18 @@ def labels_of(theirs: ForeignSettings) -> tuple[str, ...]:
     return labels
 
 
-def classifier_section(theirs: ForeignSettings, head: Head) -> dict[str, object]:
-    """Return the settings of the section of a classifier."""
-    is_multi_label = theirs.values.get("problem_type") == "multi_label_classification"
+def is_regression(theirs: ForeignSettings) -> bool:
+    """Return whether the head of a classifier answers with numbers."""
+    return theirs.values.get("problem_type") == "regression" or len(labels_of(theirs)) == 1
+
+
+def classifier_section(theirs: ForeignSettings, head: Head, kind: str) -> dict[str, object]:
+    """Return the settings of the section of a classifier, a regression, or a tagger, whose words are not pooled."""
+    is_multi_label = theirs.values.get("problem_type") == "multi_label_classification" and kind == "classifier"
+    usual = "mean" if kind == "tagger" else "first"
     return {
-        "pooling": theirs.choice(head.pooling, "cls", _POOLINGS) if head.pooling else "first",
-        "transform": head_activation(theirs, head),
+        "pooling": theirs.choice(head.pooling, "cls", _POOLINGS) if head.pooling else usual,
+        "transform": transform_of(theirs, head),
         "transform_norm": "transform.norm" in head.keys,
         "objective": "multi_label" if is_multi_label else "cross_entropy",
         "beginning": 1.0,

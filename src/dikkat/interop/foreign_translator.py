@@ -65,6 +65,11 @@ class Languages:
     source: str = ""
     target: str = ""
 
+    @property
+    def phrase(self) -> str:
+        """Return both as the first sentence of a readme tells them; nothing where one is not known."""
+        return f" from `{self.source}` to `{self.target}`" if self.source and self.target else ""
+
 
 def language_code(value: object) -> str:
     """Return a code such as "en" that a foreign file names, or nothing where it is none."""
@@ -109,9 +114,7 @@ class ForeignTranslator:
     def write(self, out: Path, source: Path, command: str) -> None:
         """Write the run directory `out`. Raises `CannotCreateError` or `DiskError`."""
         data = DataConfig(
-            source_language=self.languages.source,
-            target_language=self.languages.target,
-            vocabularies=self.vocabularies,
+            source_language=self.languages.source, target_language=self.languages.target, vocabularies=self.vocabularies
         )
         tokenizer = TokenizerConfig(kind="unigram", vocab_size=max(301, self.model.vocab_size))
         config = RunConfig(model=self.model, tokenizer=tokenizer, data=data, decoding=self.decoding)
@@ -129,7 +132,9 @@ class ForeignTranslator:
                 tensors = {name: torch.from_numpy(array) for name, array in self.shortlist.arrays().items()}
                 notes = {"imported_from": str(source), OWNER: read_checksum(run.weights)}
                 write_atomically(run.path / SHORTLIST, encode_tensors(tensors, notes))
-            run.write_card(self._card(out.resolve().name, source, command))
+            left_out = msg("\nLeft out: {names}.\n", ", ".join(self.left_out)) if self.left_out else ""
+            origin, name = f"`{source}` ({self.toolkit})", out.resolve().name
+            run.write_card(imported_card(name, self.task, self.parameters, origin, left_out, command))
 
     def theirs(self) -> dict[str, Tensor]:
         """Return the weights by the names and in the order of the other toolkit."""
@@ -138,10 +143,6 @@ class ForeignTranslator:
             if name in ours:
                 ours[name] = self.orders[0 if name == SOURCE else -1].theirs(ours[name])
         return to_theirs(self.rows, ours)
-
-    def _card(self, name: str, source: Path, command: str) -> str:
-        left_out = msg("\nLeft out: {names}.\n", ", ".join(self.left_out)) if self.left_out else ""
-        return imported_card(name, "translator", self.parameters, f"`{source}` ({self.toolkit})", left_out, command)
 
 
 def checked_settings(kind: type[Settings], values: Mapping[str, object], path: Path) -> Settings:

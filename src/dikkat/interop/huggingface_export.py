@@ -104,18 +104,11 @@ def export_huggingface(translator: TrainedTranslator, out: Path, count: int = SA
 
 def their_weights(translator: TrainedTranslator, order: VocabularyOrder | None) -> dict[str, Tensor]:
     """Return the weights by the names of MarianMT; with `order` the vocabulary is in theirs."""
-    ours = translator.weights
     model = translator.model
     written = model.model_copy(update={"output_bias": True})
     settings = ForeignSettings(translator.run, {"model_type": "marian"})
     rows = table(keys(written, settings), our_shapes(written, Factory.encoder_decoder, translator.run), written)
-    target_size = model.target_vocab_size or model.vocab_size
-    ours.setdefault(BIAS, torch.zeros(target_size))
-    for row in rows:
-        if row.ours not in ours:
-            # of attention_bias = false
-            outputs = ours[row.ours.removesuffix("bias") + "weight"].shape[0]
-            ours[row.ours] = torch.zeros(outputs)
+    ours = translator.weights_of(rows)
     if order is not None:
         size = len(order.rows)
         for name in (SOURCE, TARGET, OUTPUT):
@@ -124,7 +117,7 @@ def their_weights(translator: TrainedTranslator, order: VocabularyOrder | None) 
                 # decoding begins with the row of the padding
                 matrix[PAD_ID] = matrix[BOS_ID]
                 ours[name] = order.theirs(matrix)
-        ours[BIAS] = order.theirs(F.pad(ours[BIAS], (0, size - target_size), value=NEVER))
+        ours[BIAS] = order.theirs(F.pad(ours[BIAS], (0, size - len(ours[BIAS])), value=NEVER))
     theirs = {name: tensor.contiguous().clone() for name, tensor in to_theirs(rows, ours).items()}
     theirs[FINAL_BIAS] = theirs[FINAL_BIAS][None]
     return theirs

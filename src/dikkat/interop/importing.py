@@ -13,14 +13,14 @@ from dikkat.interop.argos_package import is_argos, read_argos
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
 from dikkat.interop.family import Family, Head, Keys, family_of, table
-from dikkat.interop.family_settings import classifier_section, fold_segments, head_activation, labels_of
+from dikkat.interop.family_settings import classifier_section, fold_segments, is_regression, labels_of, transform_of
 from dikkat.interop.foreign_translator import ForeignTranslator, checked_settings, imported_card, our_shapes
 from dikkat.interop.gguf import SUFFIX, GgufCheckpoint, GgufFile, gguf_checkpoint, gguf_settings, gguf_tokenizer
 from dikkat.interop.marian import is_marian, read_marian
 from dikkat.interop.opus import is_opus, read_opus
 from dikkat.interop.pairs import read_pair
 from dikkat.interop.paths import require_exists, require_folder, require_other_than_programs
-from dikkat.interop.sentence_transformers import backbone_folder, encoder_settings_of
+from dikkat.interop.sentence_transformers import backbone_folder, dense_weights, encoder_settings_of
 from dikkat.models.factory import Factory
 from dikkat.models.key_table import Row, to_ours
 from dikkat.run_directory import RunDirectory
@@ -37,11 +37,14 @@ MAX_LENGTH = 8192
 """Most tokens of a text that are read, unless fewer are known."""
 _KINDS: dict[str, tuple[Any, str, Callable[[Factory, Any, int], nn.Module]]] = {
     "encoder": (EncoderConfig, "max_length", lambda factory, head, _: factory.sentence_encoder(head)),
-    "classifier": (ClassifierConfig, "max_tokens", lambda factory, head, count: factory.classifier(head, count)),
+    "classifier": (ClassifierConfig, "max_tokens", Factory.classifier),
+    "regressor": (ClassifierConfig, "max_tokens", Factory.classifier),
+    "tagger": (ClassifierConfig, "max_tokens", lambda factory, *head: factory.classifier(*head, per_token=True)),
     "lm": (LanguageModelConfig, "context", lambda factory, head, _: factory.language_model(head.objective)),
 }
 """Settings of the section of a kind of model, the name of its longest text, and what builds it."""
-_SECTIONS = {"encoder": "encoder", "classifier": "classifier", "lm": "language_model"}
+_SECTIONS = {"encoder": "encoder", "lm": "language_model"}
+"""Of the other kinds it is that of a classifier."""
 _MAX_NAMED = 12
 
 
@@ -60,7 +63,7 @@ class Imported:
     left_out: tuple[str, ...]
     """Weights of heads of other tasks."""
     labels: tuple[str, ...] = ()
-    """Classes of a classifier."""
+    """Classes of a classifier or a tagger, or names of the numbers of a regression."""
 
     @property
     def parameters(self) -> int:
@@ -80,7 +83,7 @@ _BY_FILES: tuple[tuple[Callable[[Path], bool], Callable[[Path], ForeignTranslato
 def read_foreign(folder: Path, layout: str | None = None, task: str | None = None) -> Imported | ForeignTranslator:
     """Read the model in a folder of Hugging Face of any family, with config.json and model.safetensors.
 
-    A `task`, "encoder", "classifier" or "lm", says what an encoder is read for. Or it is the
+    A `task`, "encoder", "classifier", "tagger" or "lm", says what an encoder is read for. Or it is the
     translator in a folder of CTranslate2, a package of Argos, a zip of OPUS-MT, or a model file of Marian.
     With the `layout` "scratch" it is the language model of that book, and config.json its dictionary of settings.
 
@@ -129,7 +132,7 @@ def write_run(imported: Imported | ForeignTranslator, out: Path, source: Path, c
     run = RunDirectory.create(out)
     settings = {
         "model": imported.model.model_dump(),
-        _SECTIONS[imported.task]: imported.head_config.model_dump(),
+        _SECTIONS.get(imported.task, "classifier"): imported.head_config.model_dump(),
         **({"labels": list(imported.labels)} if imported.labels else {}),
         "data": DataConfig().model_dump(),
         "task": imported.task,
@@ -165,7 +168,8 @@ def read_family(
     Raises `UsageError` for one that the family has no head of, and `MissingInputError` or
     `DataError` naming the first weight or setting that does not fit.
     """
-    head = _head(theirs, family, task)
+    kind = _kind(theirs, family, task)
+    head = _head(theirs, family, kind)
     heads = family.heads if head is None else _others(family, head.keys)
     if checkpoint is None:
         checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, heads, family.constants)
@@ -177,11 +181,11 @@ def read_family(
     labels: tuple[str, ...] = ()
     if head is None:
         section = _encoder_section(folder, theirs, checkpoint) if family.task == "encoder" else {}
-    elif head is family.classifier:
-        labels, section = labels_of(theirs), classifier_section(theirs, head)
+    elif kind != "lm":
+        labels, section = labels_of(theirs), classifier_section(theirs, head, kind)
     else:
         values |= {"decoder_layers": values["encoder_layers"], "output_bias": True}
-        values["output_transform"] = head_activation(theirs, head)
+        values["output_transform"] = transform_of(theirs, head)
         # the stack of a language model is called decoder
         stack = {name: at for name, at in keys.items() if name.startswith("encoder.")}
         keys = {**keys, **{f"decoder{name.removeprefix('encoder')}": at for name, at in stack.items()}}
@@ -189,11 +193,11 @@ def read_family(
     if head is not None:
         keys = fold_segments(keys, values)
     model = checked_settings(ModelConfig, values, theirs.path)
-    kind = "encoder" if family.task == "encoder" and head is None else "classifier" if labels else "lm"
-    return _by_tables(theirs, family, checkpoint, keys, model, kind, section, labels)
+    return _by_tables(folder, theirs, family, checkpoint, keys, model, kind, section, labels)
 
 
 def _by_tables(
+    folder: Path,
     theirs: ForeignSettings,
     family: Family,
     checkpoint: Checkpoint,
@@ -218,6 +222,8 @@ def _by_tables(
             count,
         )
     shapes = our_shapes(model, lambda factory: build(factory, head_config, len(labels)), theirs.path)
+    dense = dense_weights(folder, shapes) if kind == "encoder" else {}
+    shapes = {name: shape for name, shape in shapes.items() if name not in dense}
     _check_copy(keys, checkpoint, theirs)
     rows = table(keys, shapes, model)
     left_out = _leave_out_pooler(checkpoint, rows) if kind != "encoder" else ()
@@ -225,28 +231,37 @@ def _by_tables(
     to_ours(rows, checkpoint.weights, shapes, str(checkpoint.path))
     loaded = checkpoint.loaded()
     _check_copy(keys, loaded, theirs)
-    weights = to_ours(rows, loaded.weights, shapes, str(checkpoint.path))
+    weights = to_ours(rows, loaded.weights, shapes, str(checkpoint.path)) | dense
     path = theirs.path.parent / "tokenizer.json"
     tokenizer = b"" if isinstance(checkpoint, GgufCheckpoint) else tokenizer_content(path)
     left = (*checkpoint.left_out, *left_out)
     return Imported(kind, model, head_config, weights, tuple(rows), tokenizer, left, labels)
 
 
-def _head(theirs: ForeignSettings, family: Family, task: str | None) -> Head | None:
-    """Return the head to read, by the task or else by what the folder says that the model is."""
+def _kind(theirs: ForeignSettings, family: Family, task: str | None) -> str:
+    """Return the kind of model to read, by the task or else by what the folder says that the model is."""
     if family.task != "encoder":
         if task not in (None, family.task):
             raise UsageError(
                 "{path}: this family holds a model of the kind {kind}, not {task}", theirs.path, family.task, task
             )
+        return family.task
+    named = str(theirs.values.get("architectures"))
+    if task is None and "ForTokenClassification" in named:
+        return "tagger"
+    is_classifier = "ForSequenceClassification" in named and family.classifier is not None
+    task = task or ("classifier" if is_classifier else "encoder")
+    return "regressor" if task == "classifier" and is_regression(theirs) else task
+
+
+def _head(theirs: ForeignSettings, family: Family, kind: str) -> Head | None:
+    """Return the head of an encoder to read. Raises `UsageError` where the family has none of this kind."""
+    if kind == "encoder" or family.task != "encoder":
         return None
-    named = theirs.values.get("architectures")
-    is_classifier = isinstance(named, list) and any("ForSequenceClassification" in str(name) for name in named)
-    task = task or ("classifier" if is_classifier and family.classifier is not None else "encoder")
-    head = {"classifier": family.classifier, "lm": family.masked}.get(task)
-    if head is None and task != "encoder":
+    heads = {"tagger": family.tagger, "lm": family.masked}
+    if (head := heads.get(kind, family.classifier)) is None:
         raise UsageError(
-            "{path}: no head of the kind {task} is known for this family; leave out --task", theirs.path, task
+            "{path}: no head of the kind {task} is known for this family; leave out --task", theirs.path, kind
         )
     return head
 
@@ -300,7 +315,8 @@ def check_layout(layout: str) -> None:
 
 
 def _card(imported: Imported, name: str, source: Path, command: str) -> str:
-    kind = msg({"encoder": "sentence encoder", "classifier": "classifier", "lm": "language model"}[imported.task])
+    names = {"encoder": "sentence encoder", "lm": "language model", "regressor": "regression"}
+    kind = msg(names.get(imported.task, imported.task))
     heads = ", ".join(imported.left_out[:_MAX_NAMED]) + (", …" if len(imported.left_out) > _MAX_NAMED else "")
     left_out = msg("\nLeft out, since they are heads of other tasks: {heads}.\n", heads) if heads else ""
     return imported_card(name, kind, imported.parameters, f"`{source}`", left_out, command)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from dikkat.config import DecodingConfig, ModelConfig
+from dikkat.interop.ctranslate2.model_file import ByteReader
 from dikkat.interop.foreign_translator import (
     BIAS,
     OUTPUT,
@@ -216,41 +217,34 @@ def read_binary(path: Path) -> tuple[dict[str, Tensor], bytes]:
 
     Raises `MissingInputError`, or `DataError` for a damaged file or a type that is not read.
     """
-    content = memoryview(read_regular(path, _MAX_MODEL_SIZE))
+    content = read_regular(path, _MAX_MODEL_SIZE)
     try:
-        return _parsed(content)
+        return _parsed(ByteReader(content))
     except (ValueError, struct.error, UnicodeDecodeError) as error:
         raise DataError("{path}: not a readable Marian model ({error})", path, shown(str(error))) from None
 
 
-def _parsed(content: memoryview) -> tuple[dict[str, Tensor], bytes]:
-    version, count = struct.unpack_from("<QQ", content, 0)
+def _parsed(reader: ByteReader) -> tuple[dict[str, Tensor], bytes]:
+    version, count = reader.number("Q"), reader.number("Q")
     if version != _VERSION or not 0 < count <= _MAX_TENSORS:
         raise ValueError(f"version {version} with {count:,} tensors, where version {_VERSION} is read")
-    headers = [struct.unpack_from("<QQQQ", content, 16 + 32 * number) for number in range(count)]
-    at = 16 + 32 * count
-    names, shapes = [], []
-    for length, _, _, _ in headers:
-        names.append(bytes(_part(content, at, length)).rstrip(b"\0").decode("utf-8"))
-        at += length
-    for _, _, sizes, _ in headers:
-        shapes.append(struct.unpack(f"<{sizes}i", _part(content, at, 4 * sizes)))
-        at += 4 * sizes
-    (gap,) = struct.unpack("<Q", _part(content, at, 8))
-    at += 8 + gap
+    headers = [struct.unpack("<QQQQ", reader.part(32)) for _ in range(count)]
+    names = [bytes(reader.part(length)).rstrip(b"\0").decode("utf-8") for length, _, _, _ in headers]
+    shapes = [struct.unpack(f"<{sizes}i", reader.part(4 * sizes)) for _, _, sizes, _ in headers]
+    # a gap, after which the data begin
+    reader.part(reader.number("Q"))
     weights: dict[str, Tensor] = {}
     options = None
     for name, shape, (_, kind, _, size) in zip(names, shapes, headers, strict=True):
-        data = _part(content, at, size)
-        at += size
+        data = reader.part(size)
         if name == _OPTIONS:
             options = bytes(data)
         elif name in weights or min(shape, default=0) <= 0:
             raise ValueError(f"the tensor {name} is there twice, or without sizes")
         else:
             weights[name] = torch.from_numpy(_numbers(name, kind, shape, data))
-    if options is None or at != len(content):
-        raise ValueError(f"it has no {_OPTIONS}, or {len(content) - at:,} bytes after its end")
+    if options is None or reader.at != len(reader.content):
+        raise ValueError(f"it has no {_OPTIONS}, or {len(reader.content) - reader.at:,} bytes after its end")
     return weights, options
 
 
@@ -267,12 +261,6 @@ def _numbers(name: str, kind: int, shape: tuple[int, ...], data: memoryview) -> 
         numbers = rounded.astype(np.float32) / np.float32(multiplier)
         return np.ascontiguousarray(numbers.T if transposed else numbers)
     raise ValueError(f"the tensor {name} is of the type {kind:#x} with {len(data):,} bytes, which is not read")
-
-
-def _part(content: memoryview, at: int, size: int) -> memoryview:
-    if not 0 <= at <= at + size <= len(content):
-        raise ValueError("it is cut short")
-    return content[at : at + size]
 
 
 SUFFIXES = (".npz", ".bin")
@@ -346,7 +334,7 @@ def _config(path: Path, folder: Path) -> Path:
     if len(candidates) > 1:
         models = [one.name.removesuffix(DECODER) for one in candidates if one.name.endswith(DECODER)]
         ways = (
-            msg("name the file of one model, as {folder}", folder / models[0])
+            msg("name the file of one model, such as {folder}", folder / models[0])
             if models
             else msg("name them in a decoder.yml")
         )

@@ -55,13 +55,8 @@ def export_marian(translator: TrainedTranslator, out: Path, count: int = SAMPLES
 
 def their_weights(translator: TrainedTranslator) -> dict[str, Tensor]:
     """Return the weights by the names of Marian, with each vocabulary in its order."""
-    ours, model = translator.weights, translator.model
-    rows = marian.rows(_written(model))
-    ours.setdefault(BIAS, torch.zeros(model.target_vocab_size or model.vocab_size))
-    for row in rows:
-        if row.ours not in ours:
-            # of attention_bias = false
-            ours[row.ours] = torch.zeros(len(ours[row.ours.removesuffix("bias") + "weight"]))
+    rows = marian.rows(_written(translator.model))
+    ours = translator.weights_of(rows)
     for name in (SOURCE, TARGET, OUTPUT, BIAS):
         if name in ours:
             ours[name] = _order(len(ours[name])).theirs(ours[name])
@@ -142,10 +137,7 @@ def _check(translator: TrainedTranslator) -> None:
             "add_source_eos": True,
             "target_prefix": None,
         },
-        {
-            "tokenizer.kind": (_kind(translator), "unigram"),
-            "model.start_from_zero": (bool(starts_from_zero), True),
-        },
+        {"tokenizer.kind": (_kind(translator), "unigram"), "model.start_from_zero": (bool(starts_from_zero), True)},
     )
     if any(len(settings["added_tokens"]) > len(SPECIAL_TOKENS) for settings in translator.tokenizer_settings):
         raise UsageError(
@@ -177,11 +169,7 @@ def _compared(translator: TrainedTranslator, folder: Path, count: int) -> Parity
     ours, theirs = (one.tokenizers[0].encode_batch(texts) for one in (translator, again))
     require_same_ids(translator.run, texts, ours, theirs)
     return check_parity(
-        translator,
-        _READER,
-        lambda lines: again.tokenizers[-1].decode_batch(again.greedy(lines)),
-        again.logits,
-        texts,
+        translator, _READER, lambda lines: again.tokenizers[-1].decode_batch(again.greedy(lines)), again.logits, texts
     )
 
 

@@ -7,7 +7,6 @@ are entries of the vocabulary: that of the source is typed before the text, that
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,38 +37,20 @@ from dikkat_runtime.text.tokenizer import BYTE_OF, Tokenizer, read_tokenizer
 
 _GENERATION = "generation_config.json"
 _USUAL: dict[str, object] = {
-    "repetition_penalty": 1,
-    "no_repeat_ngram_size": 0,
-    "encoder_no_repeat_ngram_size": 0,
-    "encoder_repetition_penalty": 1,
-    "min_length": 0,
-    "min_new_tokens": 0,
-    "diversity_penalty": 0,
-    "num_beam_groups": 1,
-    "do_sample": False,
-    "early_stopping": False,
-    "suppress_tokens": [],
-    "begin_suppress_tokens": [],
-    "forced_bos_token_id": None,
-    "exponential_decay_length_penalty": None,
+    "repetition_penalty": 1, "no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0,
+    "encoder_repetition_penalty": 1, "min_length": 0, "min_new_tokens": 0, "diversity_penalty": 0,
+    "num_beam_groups": 1, "do_sample": False, "early_stopping": False, "suppress_tokens": [],
+    "begin_suppress_tokens": [], "forced_bos_token_id": None, "exponential_decay_length_penalty": None,
     "sequence_bias": None,
-}
+}  # fmt: skip
 """Settings that change what is written, with the value by which they do not; null does not, either."""
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
-    """Hold how a folder asks to be searched with."""
-
-    length_penalty: float
-    left_out: tuple[str, ...]
-    """Settings that change what `generate` writes, and that no search of ours follows, in words for people."""
-
-
-def read_generation(folder: Path, config: ForeignSettings) -> Generation:
+def read_generation(folder: Path, config: ForeignSettings) -> tuple[float, tuple[str, ...]]:
     """Read generation_config.json, or the `config` of an older folder, which holds the same settings.
 
-    Raises `DataError` for a length penalty that ours cannot be.
+    Returns the length penalty and, in words for people, the settings that change what `generate` writes and that no
+    search of ours follows. Raises `DataError` for a length penalty that ours cannot be.
     """
     path = folder / _GENERATION
     settings = ForeignSettings.read(path) if path.exists() else config
@@ -89,7 +70,7 @@ def read_generation(folder: Path, config: ForeignSettings) -> Generation:
         )
         for name in named
     )
-    return Generation(float(penalty), tuple(left_out))
+    return float(penalty), tuple(left_out)
 
 
 _UNKNOWN = ("<unk>", "[UNK]", "<|endoftext|>")
@@ -112,7 +93,7 @@ def read_pair(folder: Path, theirs: ForeignSettings, family: Family) -> ForeignT
     forced = theirs.values.get("forced_bos_token_id")
     if isinstance(forced, int):
         sizes = sizes.model_copy(update={"target_prefix": orders[-1].rows.index(forced, len(SPECIAL_TOKENS))})
-    generation = read_generation(folder, theirs)
+    length_penalty, left_out = read_generation(folder, theirs)
     ours = our_weights(rows, _each_once(checkpoint.loaded(), rows), model, theirs.path, checkpoint.path)
     return ForeignTranslator(
         "Hugging Face",
@@ -121,9 +102,9 @@ def read_pair(folder: Path, theirs: ForeignSettings, family: Family) -> ForeignT
         tuple(rows),
         orders,
         cutters,
-        DecodingConfig(length_penalty=generation.length_penalty, thorough=True),
+        DecodingConfig(length_penalty=length_penalty, thorough=True),
         Languages(*_languages(folder)),
-        generation.left_out,
+        left_out,
     )
 
 
@@ -226,9 +207,8 @@ def reordered_tokenizer(content: Mapping[str, Any], order: VocabularyOrder) -> T
     names = [*SPECIAL_TOKENS, *(by_id.get(row, f"<unused{row}>") for row in order.rows[count:])]
     model = dict(content["model"])
     if isinstance(model["vocab"], dict):
-        model |= {"vocab": {name: number for number, name in enumerate(names)}, "unk_token": SPECIAL_TOKENS[3]}
-        del_unknown = content["model"].get("unk_token") is None
-        model["unk_token"] = None if del_unknown else SPECIAL_TOKENS[3]
+        model["vocab"] = {name: number for number, name in enumerate(names)}
+        model["unk_token"] = None if content["model"].get("unk_token") is None else SPECIAL_TOKENS[3]
     else:
         scores = dict(map(tuple, model["vocab"]))
         least = min(scores.values())

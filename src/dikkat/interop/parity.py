@@ -66,11 +66,7 @@ def shown_difference(largest: float) -> str:
 
 
 def check_parity(
-    translator: TrainedTranslator,
-    program: str,
-    write: WriteTexts,
-    logits: ComputeLogits,
-    texts: Sequence[str],
+    translator: TrainedTranslator, program: str, write: WriteTexts, logits: ComputeLogits, texts: Sequence[str]
 ) -> Parity:
     """Compare the texts that `program` writes, and its logits for them, with those of the run.
 

@@ -18,14 +18,7 @@ from dikkat.interop.sentencepiece_file import PieceKind, SentencePieceModel
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.special_tokens import BOS_ID, SPECIAL_TOKENS, UNK_ID
 from dikkat_runtime.text.foreign_json import shown
-from dikkat_runtime.text.pieces import (
-    HIDDEN,
-    REPEATED_SPACES,
-    SPACE,
-    hidden,
-    piece_decoder,
-    piece_pre_tokenizer,
-)
+from dikkat_runtime.text.pieces import HIDDEN, REPEATED_SPACES, SPACE, hidden, piece_decoder, piece_pre_tokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 NEVER = -1e4

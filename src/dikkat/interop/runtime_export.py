@@ -42,7 +42,9 @@ from dikkat_runtime.run.weights import (
 from dikkat_runtime.tasks.corrections import FILE_NAME
 
 _ALWAYS = (TOKENIZER, TARGET_TOKENIZER, WORD_TABLE, "card.md", *EXPORTED)
-_IN_FLOAT32 = ("embedding.weight", "output_weight", "positions.embedding", "ngram_table.embedding")
+_IN_FLOAT32 = (
+    "embedding.weight", "output_weight", "positions.embedding", "segment_embedding", "ngram_table.embedding",
+)  # fmt: skip
 """Ends of the names of matrices that the native engine looks rows up in, which it does in float32."""
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -20,7 +21,7 @@ from dikkat.models.factory import Factory
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.masks import causal_mask
 from dikkat.nn.pooling import AttentionPooling
-from dikkat.torch_engine.texts import Generation
+from dikkat.torch_engine.texts import TorchLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run.config import labels_of, read_config
@@ -271,9 +272,9 @@ class TrainedLanguageModel:
         rows: list[list[int]] = [[] for _ in prompts]
         for length in sorted(set(map(len, prompts))):
             numbers = [number for number, prompt in enumerate(prompts) if len(prompt) == length]
-            tokens = torch.tensor([list(prompts[number]) for number in numbers])
+            tokens = np.array([list(prompts[number]) for number in numbers])
             forbidden = self.special_tokens.never_written
-            writer = Generation(self.network, tokens, self.longest, _GREEDY, forbidden=forbidden)
+            writer = TorchLanguageModel(self.network).write(tokens, self.longest, _GREEDY, forbidden=forbidden)
             steps = [writer.step() for _ in range(self.longest_output)]
             for number, row in zip(numbers, zip(*steps, strict=True), strict=True):
                 rows[number] = self.before_end(row)

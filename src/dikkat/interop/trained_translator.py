@@ -10,10 +10,11 @@ import torch
 from torch import Tensor
 
 from dikkat.config import ModelConfig
-from dikkat.interop.foreign_translator import Languages, language_code
+from dikkat.interop.foreign_translator import BIAS, OUTPUT, Languages, language_code
 from dikkat.interop.trained_network import config_of, sample_texts, trained_network
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import Factory
+from dikkat.models.key_table import Row
 from dikkat.torch_engine.engine import TorchEngine
 from dikkat_runtime.engine.options import DecodingOptions, SearchDefaults
 from dikkat_runtime.engine.settings import NATIVE, model_settings
@@ -89,6 +90,14 @@ class TrainedTranslator:
     def weights(self) -> dict[str, Tensor]:
         """Return every weight by each of its names."""
         return {name: weight.detach() for name, weight in self.network.named_parameters(remove_duplicate=False)}
+
+    def weights_of(self, rows: Sequence[Row]) -> dict[str, Tensor]:
+        """Return the weights that a table of `rows` names, with zeros for each bias that the run lacks."""
+        ours = self.weights
+        ours.setdefault(BIAS, torch.zeros(len(ours[OUTPUT])))
+        for name in (row.ours for row in rows if row.ours not in ours):
+            ours[name] = torch.zeros(len(ours[f"{name.removesuffix('bias')}weight"]))
+        return ours
 
     def shortlist(self) -> Shortlist | None:
         """Return the shortlist of the run, or None where it has none; raises as `read_shortlist`."""

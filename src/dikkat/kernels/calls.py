@@ -59,10 +59,7 @@ ARGUMENTS: dict[str, tuple[type, ...]] = {
     "normalize_forward": (_ADDRESS, _ADDRESS),
     "orthogonalize": (_ADDRESS, _NUMBER, _NUMBER, _NUMBER, c_int),
     "pack_bytes": (_ADDRESS, c_int),
-    "smoothed_softmax": (
-        *(_ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_float),
-        *(_ADDRESS, _ADDRESS, c_int, c_int),
-    ),
+    "smoothed_softmax": (*(_ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_float), *(_ADDRESS, _ADDRESS, c_int, c_int)),
     "sum_of_squares": (_ADDRESS, _NUMBER, _ADDRESS, c_int, c_int),
     "rotate": (_ADDRESS, _ADDRESS),
 }

@@ -12,15 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from dikkat.kernels.calls import (
-    LANES,
-    address,
-    check_status,
-    index_address,
-    is_float32,
-    native_library,
-    runs_native,
-)
+from dikkat.kernels.calls import LANES, address, check_status, index_address, is_float32, native_library, runs_native
 from dikkat.kernels.gpu.choice import runs_triton
 from dikkat.kernels.int8_products import pack, packed_product
 from dikkat.kernels.linear import Products
@@ -50,7 +42,6 @@ class _SampledStruct(ctypes.Structure):
 class SampledGradient:
     """The sparse sampled gradient of (N, V) logits, without the `-smoothing / V` that every entry has."""
 
-    vocab_size: int
     entries: Tensor
     """int32, (N, CAPACITY). One may occur twice, and then counts twice."""
     counts: Tensor
@@ -75,13 +66,6 @@ class SampledGradient:
         code = call(matrix, address(out), address(hidden), *sizes, is_float32(hidden), torch.get_num_threads())
         check_status(code, "a sampled entry", len(out))
 
-    def dense(self) -> Float[Tensor, "N V"]:
-        """Return the matrix in float32, zeros included."""
-        is_filled = torch.arange(CAPACITY) < self.counts[:, None]
-        matrix = torch.zeros(len(self.counts), self.vocab_size)
-        indices = is_filled.nonzero()[:, 0], self.entries[is_filled]
-        return matrix.index_put_(indices, self.shares[is_filled], accumulate=True)
-
     def _structure(self) -> _SampledStruct:
         addresses = map(address, (self.entries, self.counts, self.shares))
         return _SampledStruct(len(self.counts), CAPACITY, SHARES, *addresses)
@@ -102,10 +86,6 @@ class DenseSampledGradient:
         """Add this matrix, transposed, times `hidden` to the float32 `out`."""
         out.addmm_(self.matrix.t(), hidden.float())
 
-    def dense(self) -> Float[Tensor, "N V"]:
-        """Return the matrix."""
-        return self.matrix
-
 
 def sampled_softmax(
     logits: Float[Tensor, "N V"], targets: Int[Tensor, "N"], smoothing: float, offsets: Float[Tensor, "N"]
@@ -120,7 +100,7 @@ def sampled_softmax(
         return sampled_softmax_reference(logits, targets, smoothing, offsets)
     rows, vocab_size = logits.shape
     entries, counts = torch.empty(rows, CAPACITY, dtype=torch.int32), torch.empty(rows, dtype=torch.int32)
-    matrix = SampledGradient(vocab_size, entries, counts, torch.empty(rows, CAPACITY))
+    matrix = SampledGradient(entries, counts, torch.empty(rows, CAPACITY))
     loss, likelihood = torch.empty(2, rows)
     check_status(
         native_library().sampled_softmax(

@@ -52,6 +52,10 @@ class GradientBuffer:
         return True
 
 
+Buffers = tuple[GradientBuffer | None, GradientBuffer | None]
+"""Of a weight and its bias."""
+
+
 def attach_buffer(parameter: Tensor, memory: Tensor) -> GradientBuffer:
     """Give a parameter a buffer in `memory`, of its shape, and return the buffer."""
     buffer = GradientBuffer(memory)

@@ -13,11 +13,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from dikkat.kernels.gradient_buffer import GradientBuffer, claim, grad_buffer
+from dikkat.kernels.gradient_buffer import Buffers, claim, grad_buffer
 from dikkat.kernels.int8_products import gradients, product
 
-Buffers = tuple[GradientBuffer | None, GradientBuffer | None]
-"""Of a weight and its bias."""
 Gradients = tuple[Tensor | None, Tensor | None, Tensor | None]
 """Of the input, the weight and the bias; None where autograd gets none."""
 

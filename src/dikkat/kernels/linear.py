@@ -32,11 +32,7 @@ def is_small(x: Tensor, weight: Tensor, bias: Tensor | None) -> bool:
 
 
 def small_linear(
-    x: Float[Tensor, "*rows D"],
-    weight: Float[Tensor, "E D"],
-    bias: Float[Tensor, "E"] | None,
-    *,
-    relu: bool = False,
+    x: Float[Tensor, "*rows D"], weight: Float[Tensor, "E D"], bias: Float[Tensor, "E"] | None, *, relu: bool = False
 ) -> Float[Tensor, "*rows E"]:
     """Compute `x weight^T + bias`, and with `relu` its ReLU; a row has the same bits in any company."""
     output: Tensor = _SmallLinear.apply(x.reshape(-1, x.shape[-1]), weight, bias, relu)

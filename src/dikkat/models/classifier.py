@@ -19,6 +19,7 @@ from dikkat.nn.pooling import Pooling
 # The sentence encoder: ids in, a vector for each token and for the whole out (the backbone of BERT).
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
+    "identity": nn.Identity,
     "gelu": nn.GELU,
     "gelu_tanh": partial(nn.GELU, approximate="tanh"),
     "relu": nn.ReLU,
@@ -45,21 +46,20 @@ class SentenceEncoder(nn.Module):
         encoder: Encoder,
         pooler: nn.Module,
         dropout: float = 0.0,
+        dense: nn.Module | None = None,
     ) -> None:
+        """Layers `dense` may follow on the vector of a text."""
         super().__init__()
         self.embedding = embedding
         self.segment_embedding = nn.Parameter(torch.zeros(segments, embedding.weight.shape[1]))
         self.positions = positions
         self.embedding_norm = embedding_norm
         self.encoder = encoder
-        self.pooler = pooler
+        self.pooler, self.dense = pooler, nn.Identity() if dense is None else dense
         self.dropout = Dropout(dropout)
 
     def forward(
-        self,
-        tokens: Int[Tensor, "B S"],
-        mask: Bool[Tensor, "B S"],
-        segments: Int[Tensor, "B S"] | None = None,
+        self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"], segments: Int[Tensor, "B S"] | None = None
     ) -> Float[Tensor, "B S D"]:
         """Return hidden states (B, S, D); `mask` is True at real tokens, and `segments` default to the first."""
         segment = self.segment_embedding[0] if segments is None else self.segment_embedding[segments]
@@ -74,11 +74,11 @@ class SentenceEncoder(nn.Module):
 class EncoderClassifier(nn.Module):
     """Classify texts with embeddings, encoder, masked pooling and an output layer (fault F5: each part exists once).
 
-    With a single output it is the logit of the second of two classes, and that of the first is 0: the softmax over
-    the two is then the logistic function, and its cross-entropy binary cross-entropy. In training each token but the
+    Where it `is_binary` its output is the logit of the second of two classes, and that of the first is 0: the softmax
+    over the two is then the logistic function, its cross-entropy the binary one. In training each token but the
     first is hidden with probability `word_dropout`: neither attention nor pooling sees it, so no single word decides.
     A `transform` stands between pooling and output. Where there is an `ngram_table`, from which no token is hidden, the
-    logits are the mean of its scores and of those of the encoder.
+    logits are the mean of its scores and of those of the encoder. Where it is `per_token`, nothing is pooled.
     """
 
     def __init__(
@@ -93,24 +93,27 @@ class EncoderClassifier(nn.Module):
         word_dropout: float = 0.0,
         ngram_table: NgramTable | None = None,
         transform: nn.Module | None = None,
+        *,
+        is_binary: bool = False,
+        per_token: bool = False,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.positions = positions
         self.embedding_norm = embedding_norm
         self.encoder = encoder
-        self.pooling = pooling
+        self.pooling, self.is_binary, self.per_token = pooling, is_binary, per_token
         self.output = output
         self.transform = nn.Identity() if transform is None else transform
         self.dropout = Dropout(dropout)
         self.word_dropout = checked_probability(word_dropout)
         self.ngram_table = ngram_table
 
-    def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B C"]:
-        """Return the logits (B, C); `mask` is True at real tokens, of which each text has at least one."""
+    def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B *L C"]:
+        """Return the logits (B, C), or (B, S, C) `per_token`; `mask` is True at real tokens, at least one a text."""
         return torch.stack(self.parts(tokens, mask)).mean(dim=0)
 
-    def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> list[Float[Tensor, "B C"]]:
+    def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> list[Float[Tensor, "B *L C"]]:
         """Return the logits (B, C) of the encoder, then those of the n-gram table if there is one."""
         position_ids, whole = None, mask
         if self.training and self.word_dropout > 0.0:
@@ -118,12 +121,13 @@ class EncoderClassifier(nn.Module):
             if self._can_leave_out():
                 position_ids = shown_first(mask)
                 mask = mask.gather(1, position_ids)
-        pooled = self.pooling(self.encode(tokens, mask, position_ids), mask)
+        states = self.encode(tokens, mask, position_ids)
+        pooled = states if self.per_token else self.pooling(states, mask)
         parts = [self.output(self.dropout(self.transform(pooled)))]
         if self.ngram_table is not None:
             parts.append(self.ngram_table(tokens, whole))
         # (B, 1) -> (B, 2)
-        return [F.pad(part, (1, 0)) if part.shape[1] == 1 else part for part in parts]
+        return [F.pad(part, (1, 0)) for part in parts] if self.is_binary else parts
 
     def encode(
         self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B N"], position_ids: Int[Tensor, "B N"] | None = None

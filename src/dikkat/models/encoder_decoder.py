@@ -66,10 +66,7 @@ class Decoder(nn.Module):
         self.final_norm = final_norm
 
     def forward(
-        self,
-        x: Float[Tensor, "B T D"],
-        memory: Float[Tensor, "B S D"],
-        memory_mask: Bool[Tensor, "..."] | None = None,
+        self, x: Float[Tensor, "B T D"], memory: Float[Tensor, "B S D"], memory_mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "B T D"]:
         """Return hidden states (B, T, D) of all positions, under the causal mask (fault F36)."""
         mask = causal_mask(x.shape[1], device=x.device)
@@ -96,7 +93,7 @@ class Decoder(nn.Module):
 
     def step(self, x: Float[Tensor, "R 1 D"], cache: DecoderCache) -> Float[Tensor, "R 1 D"]:
         """Return the hidden states (R, 1, D) of one more position of R hypotheses."""
-        for block, own, cross in zip(self.blocks, cache.self_attention, cache.cross_attention, strict=True):
+        for block, own, cross in zip(self.blocks, cache.layers, cache.cross_attention, strict=True):
             x = cast(CrossAttendingBlock, block).step(x, own, cross, cache.mask)
         return self.final_norm(x)
 
@@ -157,10 +154,7 @@ class EncoderDecoder(nn.Module):
         return self.embedding_norm if self.target_embedding_norm is None else self.target_embedding_norm
 
     def forward(
-        self,
-        source: Int[Tensor, "B S"],
-        target: Int[Tensor, "B T"],
-        source_mask: Bool[Tensor, "B S"],
+        self, source: Int[Tensor, "B S"], target: Int[Tensor, "B T"], source_mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B T V"]:
         """Return the logits (B, T, V) of the token after each target position (teacher forcing)."""
         return self.project(self.decode(target, self.encode(source, source_mask), source_mask))
@@ -171,10 +165,7 @@ class EncoderDecoder(nn.Module):
         return self.encoder(x, key_mask(source_mask))
 
     def decode(
-        self,
-        target: Int[Tensor, "B T"],
-        memory: Float[Tensor, "B S D"],
-        source_mask: Bool[Tensor, "B S"],
+        self, target: Int[Tensor, "B T"], memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"]
     ) -> Float[Tensor, "B T D"]:
         """Return the hidden states (B, T, D) of all target positions; `project` turns them into logits."""
         target = self.with_prefix(target)
@@ -224,11 +215,7 @@ class EncoderDecoder(nn.Module):
         return linear(hidden, self.output_weight, self.output_bias, products=training_products(self))
 
     def start_cache(
-        self,
-        memory: Float[Tensor, "B S D"],
-        source_mask: Bool[Tensor, "B S"],
-        *,
-        rows_per_sentence: int = 1,
+        self, memory: Float[Tensor, "B S D"], source_mask: Bool[Tensor, "B S"], *, rows_per_sentence: int = 1
     ) -> DecoderCache:
         """Begin decoding: the cross-attention of each sentence is projected once, for all its hypotheses.
 

@@ -59,7 +59,11 @@ class Factory:
 
     def sentence_encoder(self, head_config: EncoderConfig) -> SentenceEncoder:
         """Build the sentence encoder; `head_config` describes what is around its blocks."""
-        dim = self.config.model_dim
+        dim, dense = self.config.model_dim, list[nn.Module]()
+        inputs = dim
+        for width, activation in head_config.dense:
+            dense.append(transform(inputs, width, activation))
+            inputs = width
         return SentenceEncoder(
             self.embedding(),
             head_config.segments,
@@ -68,6 +72,7 @@ class Factory:
             self.encoder(),
             transform(dim, dim, "tanh") if head_config.pooler else nn.Identity(),
             self.config.dropout,
+            nn.Sequential(*dense),
         )
 
     def language_model(self, objective: Objective) -> LanguageModel:
@@ -90,9 +95,12 @@ class Factory:
             self.config.logit_softcap,
         )
 
-    def classifier(self, head_config: ClassifierConfig, num_classes: int) -> EncoderClassifier:
-        """Build the classifier; `head_config` describes its pooling and output."""
-        output = nn.Linear(self.config.model_dim, 1 if head_config.objective == "binary" else num_classes)
+    def classifier(
+        self, head_config: ClassifierConfig, num_classes: int, *, per_token: bool = False
+    ) -> EncoderClassifier:
+        """Build the classifier, of texts or `per_token`; `head_config` describes its pooling and output."""
+        is_binary = head_config.objective == "binary"
+        output = nn.Linear(self.config.model_dim, 1 if is_binary else num_classes)
         # at zero no class is likelier than another before anything is learned
         nn.init.zeros_(output.weight)
         nn.init.zeros_(output.bias)
@@ -107,6 +115,8 @@ class Factory:
             head_config.word_dropout,
             NgramTable(rows, output.out_features) if (rows := head_config.ngram_rows) else None,
             self.pooled_transform(head_config),
+            is_binary=is_binary,
+            per_token=per_token,
         )
 
     def pooled_transform(self, head_config: ClassifierConfig) -> nn.Module:

@@ -288,12 +288,7 @@ class CrossAttendingBlock(nn.Module):
     """
 
     def __init__(
-        self,
-        model_dim: int,
-        num_heads: int,
-        feed_forward_dim: int,
-        settings: BlockSettings = _DEFAULTS,
-        **changes: Any,
+        self, model_dim: int, num_heads: int, feed_forward_dim: int, settings: BlockSettings = _DEFAULTS, **changes: Any
     ) -> None:
         super().__init__()
         settings = replace(settings, **changes)
@@ -312,7 +307,7 @@ class CrossAttendingBlock(nn.Module):
         memory_mask: Bool[Tensor, "..."] | None = None,
     ) -> Float[Tensor, "*B T D"]:
         """Compute all target positions at once; `self_mask` is causal where the model predicts the next token."""
-        x = self.self_residual(x, lambda y: self._first(y, self_mask))
+        x = self.self_residual(self._entering(x), lambda y: self._first(y, self_mask))
         x = self.cross_residual(x, lambda y: self.cross_attention(y, memory, mask=memory_mask))
         return self.feed_forward_residual(x, self.feed_forward)
 
@@ -324,9 +319,13 @@ class CrossAttendingBlock(nn.Module):
         memory_mask: Bool[Tensor, "B 1 1 S"],
     ) -> Float[Tensor, "R 1 D"]:
         """Compute one more target position of R hypotheses; what came before is in the cache."""
-        x = self.self_residual(x, lambda y: self._first_step(y, cache))
+        x = self.self_residual(self._entering(x, cache.length), lambda y: self._first_step(y, cache))
         x = self.cross_residual(x, lambda y: self.cross_attention.attend_memory(y, memory, memory_mask))
         return self.feed_forward_residual(x, self.feed_forward)
+
+    def _entering(self, x: Tensor, offset: int = 0) -> Tensor:
+        """Return what the first sub-layer reads and is added to, whose first row is at position `offset`."""
+        return x
 
     def _build_first(self, model_dim: int, num_heads: int, settings: BlockSettings) -> None:
         raise NotImplementedError
@@ -406,21 +405,5 @@ class PositionedDecoderBlock(DecoderBlock):
         super().__init__(*sizes, **choices)
         self.positions = positions
 
-    def forward(
-        self,
-        x: Float[Tensor, "*B T D"],
-        memory: Float[Tensor, "*B S D"],
-        self_mask: Bool[Tensor, "..."] | None = None,
-        memory_mask: Bool[Tensor, "..."] | None = None,
-    ) -> Float[Tensor, "*B T D"]:
-        return super().forward(self.positions(x), memory, self_mask, memory_mask)
-
-    def step(
-        self,
-        x: Float[Tensor, "R 1 D"],
-        cache: SelfAttentionCache,
-        memory: CrossAttentionCache,
-        memory_mask: Bool[Tensor, "B 1 1 S"],
-    ) -> Float[Tensor, "R 1 D"]:
-        """Feed every row one vector at position `cache.length`; see `DecoderBlock.step`."""
-        return super().step(self.positions(x, offset=cache.length), cache, memory, memory_mask)
+    def _entering(self, x: Tensor, offset: int = 0) -> Tensor:
+        return self.positions(x, offset=offset)

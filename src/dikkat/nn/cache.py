@@ -146,37 +146,6 @@ class CrossAttentionCache:
     value: Float[Tensor, "B H S E"]
 
 
-class DecoderCache:
-    """The cache of a decoder, of of `B` sentences with `rows_per_sentence` hypotheses each."""
-
-    def __init__(
-        self, cross: list[CrossAttentionCache], mask: Bool[Tensor, "B 1 1 S"], rows_per_sentence: int = 1
-    ) -> None:
-        self.self_attention = [SelfAttentionCache() for _ in cross]
-        self.cross_attention = cross
-        self.mask = mask
-        self.rows_per_sentence = rows_per_sentence
-
-    @property
-    def length(self) -> int:
-        """Number of target positions held, which is the position of the next token."""
-        return self.self_attention[0].length
-
-    def reorder(self, index: Int[Tensor, "R"]) -> None:
-        """Let row r continue what row `index[r]` had; an index never crosses sentences."""
-        for layer in self.self_attention:
-            layer.reorder(index)
-
-    def drop(self, keep: Int[Tensor, "B2"]) -> None:
-        """Keep only the sentences numbered in `keep`, in that order."""
-        offsets = torch.arange(self.rows_per_sentence, device=keep.device)
-        # (B2, 1) + (1, rows) -> (B2 * rows)
-        self.reorder((keep[:, None] * self.rows_per_sentence + offsets).reshape(-1))
-        for layer in self.cross_attention:
-            layer.key, layer.value = layer.key.index_select(0, keep), layer.value.index_select(0, keep)
-        self.mask = self.mask.index_select(0, keep)
-
-
 class StackCache:
     """All that a stack of self-attention blocks remembers of R rows."""
 
@@ -192,3 +161,27 @@ class StackCache:
         """Let row r continue what row `index[r]` had; a shorter index drops rows."""
         for layer in self.layers:
             layer.reorder(index)
+
+
+class DecoderCache(StackCache):
+    """The cache of a decoder, of `B` sentences with `rows_per_sentence` hypotheses each.
+
+    The index of `reorder` never crosses sentences.
+    """
+
+    def __init__(
+        self, cross: list[CrossAttentionCache], mask: Bool[Tensor, "B 1 1 S"], rows_per_sentence: int = 1
+    ) -> None:
+        super().__init__(len(cross))
+        self.cross_attention = cross
+        self.mask = mask
+        self.rows_per_sentence = rows_per_sentence
+
+    def drop(self, keep: Int[Tensor, "B2"]) -> None:
+        """Keep only the sentences numbered in `keep`, in that order."""
+        offsets = torch.arange(self.rows_per_sentence, device=keep.device)
+        # (B2, 1) + (1, rows) -> (B2 * rows)
+        self.reorder((keep[:, None] * self.rows_per_sentence + offsets).reshape(-1))
+        for layer in self.cross_attention:
+            layer.key, layer.value = layer.key.index_select(0, keep), layer.value.index_select(0, keep)
+        self.mask = self.mask.index_select(0, keep)

@@ -7,7 +7,7 @@ from functools import partial
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
-from torch.nn import RMSNorm
+from torch.nn import RMSNorm as RMSNorm
 from torch.nn import functional as F
 
 from dikkat.kernels import dropout as kernel
@@ -143,9 +143,6 @@ class NgramTable(nn.Module):
         return NGRAM_SCALE * (numbers * shown[..., None]).sum(dim=1, dtype=torch.float32)
 
 
-__all__ = ["LayerNorm", "RMSNorm", "named_norm"]
-
-
 class LayerNorm(nn.LayerNorm):
     """Layer norm (Ba et al. 2016): `nn.LayerNorm` computed by the kernel of `dikkat.kernels.layer_norm`."""
 
@@ -182,11 +179,7 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 
 # The gated feed-forward network, in which one half of the hidden layer opens and closes the other.
 
-GATES = {
-    "geglu": ACTIVATIONS["gelu"],
-    "geglu_tanh": ACTIVATIONS["gelu_tanh"],
-    "swiglu": ACTIVATIONS["silu"],
-}
+GATES = {"geglu": ACTIVATIONS["gelu"], "geglu_tanh": ACTIVATIONS["gelu_tanh"], "swiglu": ACTIVATIONS["silu"]}
 
 
 class GatedFeedForward(nn.Module):

@@ -233,10 +233,7 @@ class MultiHeadAttention(nn.Module):
             reader(weights.clone() if index else weights)
 
     def weights(
-        self,
-        query: Float[Tensor, "B H T K"],
-        key: Float[Tensor, "B H S K"],
-        mask: Bool[Tensor, "..."] | None = None,
+        self, query: Float[Tensor, "B H T K"], key: Float[Tensor, "B H S K"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "B H T S"]:
         """Compute the weights, before dropout, of a query, key and mask of an `Observation`; in at least float32."""
         return self.comparison.weights(query, key, mask)

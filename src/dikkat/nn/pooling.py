@@ -16,7 +16,7 @@ class MeanPooling(nn.Module):
 
     def weights(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
         """Return the share of each position in the result: equal for the real ones, which sum to one; float32."""
-        return mask.float() / mask.sum(dim=1, keepdim=True).clamp_min(1)
+        return position_weights("mean", mask)
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
         """Pool the positions where `mask` is True."""
@@ -83,6 +83,21 @@ def named_pooling(name: PoolingName, model_dim: int) -> Pooling:
     if name == "max":
         return MaxPooling()
     return MeanPooling() if name == "mean" else FirstPooling()
+
+
+def position_weights(name: str, mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S"]:
+    """Return the weight of each real position in a sum that depends on nothing else; float32.
+
+    The sum is the "mean", one over the square root of the length ("mean_sqrt_length"), one that counts position n
+    n times ("weighted_mean", Muennighoff 2022), or the "last" position.
+    """
+    real = mask.float()
+    count, order = real.sum(dim=1, keepdim=True).clamp_min(1), real.cumsum(dim=1)
+    if name == "weighted_mean":
+        return real * order * 2 / (count * (count + 1))
+    if name == "last":
+        return real * (order == count)
+    return real / (count.sqrt() if name == "mean_sqrt_length" else count)
 
 
 def _lowest_where_hidden(x: Tensor, mask: Tensor) -> Tensor:

@@ -63,10 +63,7 @@ class AdditiveAttention(nn.Module):
         return drop(weights, self.dropout if self.training else 0.0).to(value.dtype) @ value
 
     def weights(
-        self,
-        query: Float[Tensor, "*B T Dq"],
-        key: Float[Tensor, "*B S Dk"],
-        mask: Bool[Tensor, "..."] | None = None,
+        self, query: Float[Tensor, "*B T Dq"], key: Float[Tensor, "*B S Dk"], mask: Bool[Tensor, "..."] | None = None
     ) -> Float[Tensor, "*B T S"]:
         """Compute the weights before dropout; rows that may attend to nothing are zero."""
         check_width("query", query, self.query_projection.in_features)

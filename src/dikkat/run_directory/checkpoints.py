@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dikkat.run_directory.tensor_files import encode_tensors, read_tensors
-from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, msg, reason_of, unreadable
+from dikkat_runtime.errors import CannotCreateError, DataError, MissingInputError, msg, reason_of
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
     make_folder,
     read_regular,
+    reading_errors,
     sync_directory,
     temporary_next_to,
     write_errors,
@@ -108,19 +109,11 @@ def check_array(path: Path) -> None:
     size = check_file(path)
     if size is None:
         return
-    try:
-        with path.open("rb") as file:
-            start = file.read(256)
-    except OSError as error:
-        raise unreadable(path, error) from None
+    with reading_errors(path), path.open("rb") as file:
+        start = file.read(256)
     header = _ARRAY_HEADER.match(start)
     if header is None or header.end() + int(header[1]) * int(header[2]) != size:
         raise DataError("{path}: damaged: not an array of a corpus, or cut short; prepare the data again", path)
-
-
-def is_checkpoint_file(name: object) -> bool:
-    """Return whether a checkpoint may list a file of this name."""
-    return isinstance(name, str) and _CHECKPOINT_FILE.fullmatch(name) is not None
 
 
 _FOLDER_NAME = re.compile(r"step-(\d{6,15})")
@@ -322,7 +315,7 @@ def _open(step: int, folder: Path) -> Checkpoint:
         sizes = _sizes(manifest, checksums)
         if manifest["step"] != step or "state.json" not in checksums:
             raise ValueError("it belongs to another checkpoint")
-        if not all(is_checkpoint_file(name) for name in checksums):
+        if not all(map(_CHECKPOINT_FILE.fullmatch, checksums)):
             raise ValueError("it lists a file that no checkpoint has")
     except (OSError, ValueError, LookupError, TypeError, DataError) as error:
         raise DataError("{folder}: damaged: {manifest} cannot be trusted ({error})", folder, MANIFEST, error) from None

@@ -163,21 +163,6 @@ def truncate_metrics(path: Path, after_step: int) -> None:
         write_atomically(path, b"".join(line + b"\n" for line in lines_of(path)[: len(kept)]))
 
 
-def restore_metrics(path: Path, checkpoint: Checkpoint | None) -> list[str]:
-    """Bring the rows to where `checkpoint` was saved, or to none, and return notes for the user.
-
-    A checkpoint that was saved after a row has a copy of the rows, so that none is lost.
-    """
-    copy = (checkpoint.copy_of(path.name) if checkpoint else None) or b""
-    content = b"".join(line + b"\n" for line in lines_of(path))
-    # what was written after the checkpoint will be written again
-    if content != copy:
-        write_atomically(path, copy)
-    if checkpoint is None or content.startswith(copy):
-        return []
-    return [msg("{path} was damaged; its rows are restored from {name}", path, checkpoint.path.name)]
-
-
 def _to_line(row: Mapping[str, Any]) -> bytes:
     # JSON has no NaN: other programs could not read the file.
     finite = {
@@ -321,9 +306,18 @@ class RunDirectory(RunPaths):
         """
         for name in listed(self.path):
             checked(self.path, name)
-        notes = restore_metrics(self.metrics, checkpoint)
+        notes: list[str] = []
         if read_manifest(self.path) is None:
-            return [msg("{path} has no {manifest}: its data is not checked", self.path, MANIFEST), *notes]
+            notes.append(msg("{path} has no {manifest}: its data is not checked", self.path, MANIFEST))
+        # a checkpoint that was saved after a row has a copy of the rows, so that none is lost
+        copy = (checkpoint.copy_of(self.metrics.name) if checkpoint else None) or b""
+        content = b"".join(line + b"\n" for line in lines_of(self.metrics))
+        # what was written after the checkpoint will be written again
+        if content != copy:
+            write_atomically(self.metrics, copy)
+        if checkpoint and not content.startswith(copy):
+            note = msg("{path} was damaged; its rows are restored from {name}", self.metrics, checkpoint.path.name)
+            notes.append(note)
         return notes
 
     def write_text(self, name: str, text: str) -> None:

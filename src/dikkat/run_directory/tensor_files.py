@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dikkat_runtime.errors import DataError, unreadable
-from dikkat_runtime.files import open_regular, read_regular, write_errors
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.files import open_regular, read_regular, reading_errors, write_errors
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.strict_json import parse_json
 
@@ -63,10 +63,8 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read a file with `decode_tensors`. Raises `MissingInputError` or `DataError`."""
     # its size is compared before a file that some fault made huge is read
     read_header(path)
-    try:
+    with reading_errors(path):
         content = read_regular(path, MAX_FILE_SIZE)
-    except OSError as error:
-        raise unreadable(path, error) from None
     return decode_tensors(content, path)
 
 
@@ -106,14 +104,11 @@ def read_metadata(path: Path) -> dict[str, str]:
 
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     """The header of a file, and how many bytes follow it. Raises `ValueError`, `MissingInputError` or `DataError`."""
-    try:
-        with os.fdopen(open_regular(path, MAX_FILE_SIZE), "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if length > MAX_HEADER_SIZE:
-                raise ValueError(f"a header of {length:,} bytes, over the limit of {MAX_HEADER_SIZE:,}")
-            return parse_json(file.read(length)), os.fstat(file.fileno()).st_size - 8 - length
-    except OSError as error:
-        raise unreadable(path, error) from None
+    with reading_errors(path), os.fdopen(open_regular(path, MAX_FILE_SIZE), "rb") as file:
+        length = int.from_bytes(file.read(8), "little")
+        if length > MAX_HEADER_SIZE:
+            raise ValueError(f"a header of {length:,} bytes, over the limit of {MAX_HEADER_SIZE:,}")
+        return parse_json(file.read(length)), os.fstat(file.fileno()).st_size - 8 - length
 
 
 def _described(value: dict[str, Any], size: int) -> Described:

@@ -14,7 +14,7 @@ from dikkat.config import EncoderConfig, RunConfig, first_complaint
 from dikkat.explain.pictures import check_format
 from dikkat.models.classifier import SentenceEncoder
 from dikkat.models.factory import Factory
-from dikkat.nn.pooling import MeanPooling
+from dikkat.nn.pooling import MaxPooling, position_weights, weighted_sum
 from dikkat.run_directory import RunDirectory
 from dikkat.torch_engine.texts import Hidden, TorchTexts
 from dikkat_runtime.errors import UsageError
@@ -29,8 +29,12 @@ def new_encoder(run: RunDirectory, config: RunConfig) -> SentenceEncoder:
 
 def encoder_engine(model: SentenceEncoder, run: RunDirectory, why_not_native: str) -> TorchTexts:
     """Return the torch engine of an imported encoder, pooled as its makers did."""
-    pooling = _sentence_pooling(model, _settings_of(run))
-    return TorchTexts(model, model, pooling, why_not_native=why_not_native, where=str(run.weights))
+    settings = _settings_of(run)
+    pooling = _sentence_pooling(model, settings)
+    engine = TorchTexts(model, model, pooling, why_not_native=why_not_native, where=str(run.weights))
+    if settings.dense:
+        engine.width = settings.dense[-1][0]
+    return engine
 
 
 def _settings_of(run: RunDirectory) -> EncoderConfig:
@@ -41,13 +45,14 @@ def _settings_of(run: RunDirectory) -> EncoderConfig:
 
 
 def _sentence_pooling(model: SentenceEncoder, encoder_config: EncoderConfig) -> Hidden:
-    mean = MeanPooling()
+    way = encoder_config.pooling
 
     def pooled(hidden: Tensor, mask: Tensor) -> Tensor:
-        if encoder_config.pooling == "mean":
-            vectors: Tensor = mean(hidden, mask)
+        if way in ("first", "pooler"):
+            vectors = hidden[:, 0] if way == "first" else model.summary(hidden)
         else:
-            vectors = hidden[:, 0] if encoder_config.pooling == "first" else model.summary(hidden)
+            vectors = MaxPooling()(hidden, mask) if way == "max" else weighted_sum(position_weights(way, mask), hidden)
+        vectors = model.dense(vectors)
         return F.normalize(vectors, dim=-1) if encoder_config.normalize else vectors
 
     return pooled

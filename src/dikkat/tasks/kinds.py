@@ -55,11 +55,9 @@ KINDS = {
         heads="language_model.heads:language_model_heads",
         report="language_model.report:language_model_facts",
     ),
-    "encoder": Kind(
-        name=msg("an encoder"),
-        load="dikkat_runtime.tasks.embedder:Embedder.load",
-        is_trained=False,
-    ),
+    "encoder": Kind(msg("an encoder"), "dikkat_runtime.tasks.embedder:Embedder.load", is_trained=False),
+    "tagger": Kind(msg("a tagger"), "dikkat_runtime.tasks.tagger:Tagger.load", is_trained=False),
+    "regressor": Kind(msg("a regression"), "dikkat_runtime.tasks.classifier:Regressor.load", is_trained=False),
 }
 """By the name that stands as "task" in the config.json of a run."""
 

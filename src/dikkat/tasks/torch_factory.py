@@ -11,7 +11,7 @@ from dikkat.explain.attention_map import SentenceMaps
 from dikkat.kernels.processor import keep_freed_memory
 from dikkat.models.classifier import EncoderClassifier, SentenceEncoder
 from dikkat.models.encoder_decoder import EncoderDecoder
-from dikkat.models.factory import build_classifier, build_language_model, build_model
+from dikkat.models.factory import Factory, build_classifier, build_language_model, build_model
 from dikkat.models.language_model import LanguageModel
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.device import find_device
@@ -131,5 +131,9 @@ NEW_MODELS = {
     "classifier": new_classifier,
     "lm": new_language_model,
     "encoder": new_encoder,
+    "tagger": lambda run, config: Factory(config.model).classifier(
+        config.classifier, len(run.labels()), per_token=True
+    ),
+    "regressor": new_classifier,
 }
 """What builds a model, by the name of its kind in config.json."""

@@ -131,7 +131,7 @@ class TorchSteps:
         if self._single is None:
             model, memory, mask = self._start
             self._single = model.start_cache(memory, mask)
-        for layer in self._single.self_attention:
+        for layer in self._single.layers:
             layer.length = length + self.forced
         self._cache, self._owners, self._beam_size = self._single, [0], 1
 
@@ -174,7 +174,7 @@ def _forked(cache: DecoderCache, rows: int) -> DecoderCache:
     """A cache of so many rows, each of which goes on from the only row of `cache`, which stays as it is."""
     cross = [CrossAttentionCache(layer.key, layer.value) for layer in cache.cross_attention]
     forked = DecoderCache(cross, cache.mask, rows)
-    forked.self_attention = [copy(layer) for layer in cache.self_attention]
+    forked.layers = [copy(layer) for layer in cache.layers]
     forked.reorder(torch.zeros(rows, dtype=torch.int64, device=cache.mask.device))
     return forked
 

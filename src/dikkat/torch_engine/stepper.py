@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from dikkat.torch_engine.ranking import NextTokens
+from dikkat_runtime.engine import decoding
 from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.engine.options import DecodingOptions
@@ -58,14 +59,8 @@ def pad_sources(
 
 
 def length_penalties(max_length: int, alpha: float, device: torch.device, forced: int = 0) -> Float[Tensor, "L"]:
-    """Return the divisors `(length + forced) ** alpha` for every length from 0 to `max_length`, in float32.
-
-    Of the normalisations in Wu et al. 2016, section 7, this is the plain one; with alpha 1 it is the mean
-    log-probability of a token. `forced` tokens begin every output in addition to those that it emits.
-    """
-    # A table, since a vectorised power may differ in the last bit with the place of an element in its batch.
-    powers = [1.0] + [(length + forced) ** alpha for length in range(1, max_length + 1)]
-    return torch.tensor(powers, dtype=torch.float32, device=device)
+    """Return the divisors of every length from 0 to `max_length` on a device, those of the native engine."""
+    return torch.tensor(decoding.length_penalties(max_length, alpha, forced), device=device)
 
 
 @dataclass(frozen=True, slots=True)

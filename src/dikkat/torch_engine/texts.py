@@ -1,6 +1,7 @@
 """The contract of an engine over the modules of classifiers, language models and sentence encoders, as they are."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,18 +13,18 @@ from dikkat.config import ClassifierConfig, ModelConfig
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
+from dikkat.nn.cache import StackCache
 from dikkat.nn.masks import causal_mask, key_mask, length_mask
 from dikkat.nn.pooling import MeanPooling
 from dikkat.torch_engine.engine import TorchEngine, in_range
-from dikkat.torch_engine.stepper import completing_ngrams, penalized
-from dikkat.torch_engine.strategies import candidates, draw
 from dikkat_runtime.engine.choose import COMPUTED, why_not_native
 from dikkat_runtime.engine.contract import ClassifyingEngine, Engine, EngineInfo, Rows, WritingEngine
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
 from dikkat_runtime.engine.native import NativeEngine
-from dikkat_runtime.engine.native_texts import MAX_LOGITS, NativeClassifier, NativeLanguageModel, padded
+from dikkat_runtime.engine.native_texts import MAX_LOGITS, NativeClassifier, NativeLanguageModel, TextWriter, padded
 from dikkat_runtime.engine.options import GenerationOptions, Precision
 from dikkat_runtime.engine.settings import ModelSettings, model_settings
+from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.parts import WEIGHTS
 
@@ -37,8 +38,8 @@ def engine_in_memory(model: EncoderDecoder, config: ModelConfig, precision: Prec
     """Return the native engine with the weights that `model`, built by `config`, has now; else the torch engine."""
     if why := _why_not(model, config, "translator"):
         return TorchEngine(model, why_not_native=why)
-    settings, threads = _settings(config, "translator"), torch.get_num_threads()
-    return NativeEngine(settings, _arrays(model), _WHERE, precision=precision, threads=threads)
+    weights = Weights(_arrays(model), _WHERE, precision == "int8", torch.get_num_threads())
+    return NativeEngine(_settings(config, "translator"), weights)
 
 
 def classifier_in_memory(
@@ -54,6 +55,10 @@ def classifier_in_memory(
         _WHERE,
         pooling=head_config.pooling,
         outputs=outputs.weight.shape[0],
+        is_binary=model.is_binary,
+        per_token=model.per_token,
+        transform=head_config.transform,
+        transform_norm=head_config.transform_norm,
         ngram_rows=head_config.ngram_rows,
         precision=precision,
         threads=torch.get_num_threads(),
@@ -103,16 +108,12 @@ class TorchTexts:
         """`why_not_native` is shown where nobody asked for this engine; `where` names the weights in messages."""
         self.module, self.where = model.eval(), where
         self._compute, self._pooling = compute, pooling
-        weight = next(model.parameters())
-        self._device = weight.device
+        self._device = next(model.parameters()).device
+        outer = (own for name, own in model.named_parameters() if name.endswith("feed_forward.outer.weight"))
+        self.width = next(outer).shape[0]
+        """D, the numbers of a vector."""
         name = "torch" if self._device.type == "cpu" else f"torch:{self._device.type}"
         self.info = EngineInfo(name, "float32", torch.get_num_threads(), why_not_native=why_not_native)
-
-    @property
-    def width(self) -> int:
-        """D, the numbers of a vector."""
-        embedding: Tensor = self.module.get_parameter("embedding.weight")
-        return int(embedding.shape[1])
 
     @torch.inference_mode()
     def hidden(self, rows: Rows) -> Memory:
@@ -141,7 +142,7 @@ class TorchClassifier(TorchTexts):
 
     @torch.inference_mode()
     def logits(self, rows: Rows, shown: Array | None = None) -> Array:
-        """Compute the logits of each text, (B, C)."""
+        """Compute the logits (B, C) of each text, or (B, S, C) of every id; see `ClassifyingEngine`."""
         tokens, mask = self._padded(rows)
         mask = mask if shown is None else mask & torch.from_numpy(shown).to(self._device)
         return require_finite(self._model(tokens, mask).float().cpu().numpy(), self.where)
@@ -182,75 +183,25 @@ class TorchLanguageModel(TorchTexts):
         *,
         forbidden: Sequence[int] = (),
         numbers: Sequence[int] | None = None,
-    ) -> "Generation":
+    ) -> TextWriter:
         """Begin to write on from prompts (R, P); see `WritingEngine`."""
-        tokens = torch.from_numpy(prompts).to(self._device)
-        return Generation(self._model, tokens, context, options, forbidden=forbidden, numbers=numbers, where=self.where)
+        start_cache = partial(_RowCache, len(self._model.decoder.blocks), self._device)
+        return TextWriter(self._next_logits, start_cache, prompts, context, options, forbidden, numbers)
+
+    @torch.inference_mode()
+    def _next_logits(self, tokens: Array, cache: StackCache) -> Array:
+        """Return logits (R, V) of the token after `tokens` (R, T). Raises `DataError` where they are not finite."""
+        logits = self._model.read(torch.from_numpy(tokens).to(self._device), cache)
+        return np.asarray(in_range(logits, self.where).float().cpu().numpy())
 
 
-# Generate text: rows of tokens grow side by side, one token a step, in constant memory.
+class _RowCache(StackCache):
+    """The keys and values of the rows of a `TextWriter`."""
 
+    def __init__(self, num_layers: int, device: torch.device) -> None:
+        super().__init__(num_layers)
+        self._device = device
 
-class Generation:
-    """Continue R rows that begin with `prompts` (R, P).
-
-    A row sees at most `context` tokens. When one more would exceed it, the older half is forgotten and the newer half
-    read again from position 0: the model meets only positions that it was trained on, and its output is the same as
-    without a cache. `forbidden` ids are never written. The random numbers of a row depend on the seed and on its number
-    in `numbers`, by default 0, not on its neighbours. Raises `ValueError` for prompts without tokens or longer than the
-    context.
-    """
-
-    def __init__(
-        self,
-        model: LanguageModel,
-        prompts: Int[Tensor, "R P"],
-        context: int,
-        options: GenerationOptions,
-        *,
-        forbidden: Sequence[int] = (),
-        numbers: Sequence[int] | None = None,
-        where: str = WEIGHTS,
-    ) -> None:
-        """`where` names the weights in messages."""
-        if not 1 <= prompts.shape[1] <= context:
-            raise ValueError(f"a prompt must have 1 to {context} tokens, but has {prompts.shape[1]}")
-        self._model, self._context, self._options = model, context, options
-        self._forbidden = torch.tensor(list(forbidden), dtype=torch.int64, device=prompts.device)
-        self._in_sight = self._unread = prompts
-        self._cache, self._where = model.start_cache(), where
-        numbers = [0] * len(prompts) if numbers is None else numbers
-        self._streams = [np.random.default_rng((options.seed, number)) for number in numbers]
-
-    def step(self) -> list[int]:
-        """Generate one more token for every row. Raises `DataError` for logits that are not finite."""
-        with torch.inference_mode():
-            if self._cache.length + self._unread.shape[1] > self._context:
-                self._unread = self._in_sight = self._in_sight[:, -(self._context // 2) :]
-                self._cache = self._model.start_cache()
-            logits = in_range(self._model.read(self._unread, self._cache), self._where).float()
-            if self._options.repetition_penalty != 1.0:
-                logits = penalized(logits, self._in_sight, self._options.repetition_penalty)
-            if size := self._options.no_repeat_ngram:
-                logits.masked_fill_(completing_ngrams(self._in_sight, size, logits.shape[1]), -torch.inf)
-            logits[:, self._forbidden] = -torch.inf
-            chosen = self._choose(logits)
-            self._unread = chosen[:, None]
-            self._in_sight = torch.cat([self._in_sight, self._unread], dim=1)
-        tokens: list[int] = chosen.tolist()
-        return tokens
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Keep only the rows with these indices."""
-        index = torch.tensor(list(rows), dtype=torch.int64, device=self._unread.device)
-        self._unread, self._in_sight = self._unread[index], self._in_sight[index]
-        self._cache.reorder(index)
-        self._streams = [self._streams[row] for row in rows]
-
-    def _choose(self, logits: Float[Tensor, "R V"]) -> Int[Tensor, "R"]:
-        if self._options.temperature == 0:
-            # argmax promises the first of equal entries
-            return logits.argmax(dim=-1)
-        probabilities, ids = candidates(logits, self._options)
-        uniforms = torch.tensor([stream.random(dtype=np.float32) for stream in self._streams], device=logits.device)
-        return ids.gather(1, draw(probabilities, uniforms)[:, None])[:, 0]
+    def keep(self, rows: list[int]) -> None:
+        """Keep only these rows."""
+        self.reorder(torch.tensor(rows, dtype=torch.int64, device=self._device))

@@ -137,13 +137,11 @@ class ValidationPlan:
     budget: Budget
     wanted: int
     """Validations that the user asked for."""
-    time_budget: TimeBudget | None = None
-    """The budget, where it is one of time."""
 
-    @classmethod
-    def of(cls, budget: Budget, wanted: int) -> "ValidationPlan":
-        """Plan so many validations within a budget."""
-        return cls(budget, wanted, budget if isinstance(budget, TimeBudget) else None)
+    @property
+    def time_budget(self) -> TimeBudget | None:
+        """The budget, where it is one of time."""
+        return self.budget if isinstance(self.budget, TimeBudget) else None
 
     @property
     def allowed(self) -> float:

@@ -19,17 +19,7 @@ from dikkat.evaluation.classification import class_scores, encoder_weight, label
 from dikkat.kernels.processor import to_device
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
-from dikkat.training.task import (
-    WHOLE,
-    Baseline,
-    BatchLoss,
-    Part,
-    Stop,
-    Validation,
-    never,
-    share_out,
-    spread,
-)
+from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never, share_out, spread
 from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.errors import msg
 
@@ -46,6 +36,8 @@ class TableScores:
     """(N, C) logits."""
     validation: NDArray[np.float32]
     """(M, C) logits."""
+    favour: NDArray[np.float64]
+    """() share of its log-odds by which the logits favour a rare class."""
 
 
 _Scored = tuple[dict[str, float], float, dict[str, float], NDArray[Any], NDArray[Any]]
@@ -74,7 +66,14 @@ class ClassificationTask:
         self.model = model
         self.corpus = corpus
         self.labels = tuple(labels)
-        self.plan = _plan(corpus, config.training.tokens_per_batch, config.training.seed)
+        targets = np.zeros(len(corpus), np.int64)
+        self.plan = BatchPlan(
+            corpus.lengths("source"),
+            targets,
+            config.training.tokens_per_batch,
+            config.training.seed,
+            directory=corpus.directory,
+        )
         self.batches_per_epoch = self.plan.batches_per_epoch
         self._validation, self._texts, self.table = validation, texts, table
         self._tokens_per_batch = config.training.tokens_per_batch
@@ -82,7 +81,8 @@ class ClassificationTask:
         self._smoothing = config.training.label_smoothing
         self.settings = config.classifier
         self._balance = config.classifier.balance
-        self._weights = class_weights(corpus, len(labels)) if self._balance else None
+        favour = 1.0 if table is None else float(table.favour)
+        self._weights = class_weights(corpus, len(labels), favour) if self._balance else None
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the smoothed cross-entropy of a batch, and that of the n-gram table where there is one."""
@@ -121,7 +121,7 @@ class ClassificationTask:
         return self._saying(commonest, 100 * (scores.macro_f1 if self._balance else scores.accuracy))
 
     def _saying(self, label: int, score: float) -> Baseline:
-        return Baseline(score, 1.0, msg("saying “{labels}” of every text ({score:.2f})", self.labels[label], score))
+        return Baseline(score, 1.0, msg("answering “{labels}” for every text ({score:.2f})", self.labels[label], score))
 
     @property
     def absent_classes(self) -> tuple[str, ...]:
@@ -211,15 +211,14 @@ def pad_texts(rows: Sequence[Sequence[int] | Ids], device: torch.device) -> tupl
     return to_device(ids, device), to_device(mask, device)
 
 
-def class_weights(corpus: Corpus, num_classes: int) -> Tensor:
-    """Return weights (C,), inverse to the frequency of a class, with a mean of 1 over the texts."""
+def class_weights(corpus: Corpus, num_classes: int, favour: float = 1.0) -> Tensor:
+    """Return weights (C,), inverse to the power `favour` of a class's frequency, with a mean of 1 over the texts.
+
+    The logits that such a loss asks for are those of the plain one less `favour` times the log-odds of each class.
+    """
     counts = np.bincount(_classes(corpus, np.arange(len(corpus))), minlength=num_classes)
-    return torch.from_numpy(len(corpus) / (num_classes * np.maximum(counts, 1))).float()
-
-
-def _plan(corpus: Corpus, tokens_per_batch: int, seed: int) -> BatchPlan:
-    targets = np.zeros(len(corpus), np.int64)
-    return BatchPlan(corpus.lengths("source"), targets, tokens_per_batch, seed, directory=corpus.directory)
+    weights = np.maximum(counts, 1.0) ** -favour
+    return torch.from_numpy(weights * (len(corpus) / (counts @ weights))).float()
 
 
 def _classes(corpus: Corpus, indices: NDArray[np.int64]) -> NDArray[np.int64]:

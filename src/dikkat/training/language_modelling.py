@@ -16,16 +16,7 @@ from dikkat.models.language_model import LanguageModel
 from dikkat.nn.layers import training_products
 from dikkat.nn.masks import causal_mask
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
-from dikkat.training.task import (
-    WHOLE,
-    Baseline,
-    BatchLoss,
-    Part,
-    Stop,
-    Validation,
-    never,
-    share_out,
-)
+from dikkat.training.task import WHOLE, Baseline, BatchLoss, Part, Stop, Validation, never, share_out
 from dikkat_runtime.errors import msg
 
 MAX_VALIDATION_TOKENS, MIN_VALIDATION_TOKENS = 1 << 18, 1 << 13
@@ -77,7 +68,7 @@ class LanguageModelTask:
         counts = self.windows.token_counts(vocabulary) + 1.0
         asked = self.held_out.token_counts(vocabulary)
         loss = -float((np.log(counts / counts.sum()) * asked).sum() / asked.sum())
-        return Baseline(-loss, 0.01 * loss, msg("knowing how often each token is (loss {loss:.4f})", loss))
+        return Baseline(-loss, 0.01 * loss, msg("predicting each token by its frequency (loss {loss:.4f})", loss))
 
     def limit_validation(self, share: float) -> float:
         """Validate on about that share of the held-out text; returns the share it came to."""

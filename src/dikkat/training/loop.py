@@ -45,7 +45,7 @@ class Trainer:
         self.observer: Observer | None = None
         """Looks at the model from time to time, on the first rank."""
         self.timer = RunTimer(budget.clock, save_bytes=4 * entries)
-        self.plan = ValidationPlan.of(budget, config.validations)
+        self.plan = ValidationPlan(budget, config.validations)
 
     def train(self, watcher: Watcher, should_stop: Stop = never, started: float | None = None) -> bool:
         """Run to the end of the budget, or of patience; returns False if `should_stop` ended it, with all saved.
@@ -134,8 +134,8 @@ class Trainer:
         is_best = self.state.add_validation(validation)
         if self.ranks.is_first:
             if is_best:
-                self.recovery.saver.keep_best(self.state.updates, self.parameters.whole(weights))
-            self.recovery.saver.add_row(row)
+                self.recovery.saver.best = (self.state.updates, self.parameters.whole(weights))
+            self.recovery.saver.rows.append(row)
         # of several ranks, each has held all of the average for so long
         del weights
         looked = self.timer.clock()
@@ -149,7 +149,7 @@ class Trainer:
         """Keep what a divergence before the first checkpoint goes back to, and plan the validations."""
         if self.state.updates:
             return
-        self.recovery.remember_first_weights()
+        self.recovery.first_weights = self.parameters.master.clone()
         if not self._is_over():
 
             def validate_first() -> Validation:

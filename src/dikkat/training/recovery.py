@@ -105,10 +105,6 @@ class Recovery:
         self.first_weights: Tensor | None = None
         """Weights to go back to before the first checkpoint."""
 
-    def remember_first_weights(self) -> None:
-        """Keep the weights of now for a divergence before the first checkpoint."""
-        self.first_weights = self.parameters.master.clone()
-
     def save(self, state: TrainingState) -> None:
         """Write a checkpoint of this very moment, by the first rank. Raises `DiskError`."""
         with collecting(self.run, self.optimizer, self.ranks, state.updates) as collected:
@@ -182,6 +178,6 @@ class Recovery:
         lower = {name: min(getattr(self.config, name) / 10, getattr(usual, name)) for name in names}
         options = " ".join(msg("--set training.{name}={rate:g}", name, rate) for name, rate in lower.items())
         return msg(
-            "{path}: {fault}, at update {update}; {kept}; set a lower training.learning_rate and start again in "
-            "another --out, as with {options}"
+            "{path}: {fault}, at update {update}; {kept}; set a lower training.learning_rate and start again in another"
+            " --out, for example with {options}"
         ).fill(self.run.path, fault, failed.updates, kept, options)

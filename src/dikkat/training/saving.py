@@ -83,20 +83,14 @@ class Saver:
         self.is_late = False
         """Whether the last save failed."""
         self._keep = keep
-        self._best: tuple[int, dict[str, Tensor]] | None = None
-        self._rows: list[dict[str, Any]] = []
-
-    def keep_best(self, update: int, tensors: dict[str, Tensor]) -> None:
-        """Let the next save write `tensors`, the best weights so far, of that update."""
-        self._best = (update, tensors)
-
-    def add_row(self, row: dict[str, Any]) -> None:
-        """Let the next save append `row` to the metrics."""
-        self._rows.append(row)
+        self.best: tuple[int, dict[str, Tensor]] | None = None
+        """The best weights so far with their update, for the next save to write."""
+        self.rows: list[dict[str, Any]] = []
+        """Rows for the next save to append to the metrics."""
 
     def forget(self) -> None:
         """Drop what was not written yet: the run went back to its last checkpoint."""
-        self._best, self._rows = None, []
+        self.best, self.rows = None, []
 
     def save(self, state: TrainingState, collected: CollectedFile) -> None:
         """Write everything. Raises `DiskError`; what is left unwritten can be saved later.
@@ -104,13 +98,12 @@ class Saver:
         Of several ranks `collected` returns the file with the optimizer's state of all.
         """
         give_back_freed_memory()
-        if self._best is not None:
-            update, tensors = self._best
-            state.best_sha256 = write_weights(self.run, update, tensors)
-            self._best = None
-        while self._rows:
-            self.run.append_metrics(self._rows[0])
-            del self._rows[0]
+        if self.best is not None:
+            state.best_sha256 = write_weights(self.run, *self.best)
+            self.best = None
+        while self.rows:
+            self.run.append_metrics(self.rows[0])
+            del self.rows[0]
         master = self._parameters.named(self._parameters.master)
         files = {"model": master, "optimizer": collected() or self._optimizer.state()}
         self.run.save_checkpoint(state.updates, files, asdict(state), keep=self._keep)

@@ -1,8 +1,7 @@
 """The task of a translator: pairs of sentences under teacher forcing, validated by what the model writes itself."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -57,16 +56,6 @@ class GuidedHead:
     links: Links
     weight: float
     """Multiplies the loss."""
-
-    @contextmanager
-    def observed(self) -> Iterator[list[Observation]]:
-        """Yield a list that is filled with what the attention is given while the body runs."""
-        observations: list[Observation] = []
-        handle = self.attention.observe(observations.append)
-        try:
-            yield observations
-        finally:
-            handle.remove()
 
     def loss(self, observation: Observation, indices: IntArray) -> Tensor | None:
         """Return the weighted sum over linked rows of -log p, in nats, or None where the batch has no link.
@@ -131,7 +120,8 @@ class TranslationTask:
             return batch_loss(self.model, batch.backwards(), self._smoothing)
         if self.guided is None:
             return batch_loss(self.model, batch, self._smoothing)
-        with self.guided.observed() as observations:
+        observations: list[Observation] = []
+        with self.guided.attention.observe(observations.append):
             loss = batch_loss(self.model, batch, self._smoothing)
         guided = self.guided.loss(observations[0], indices)
         return loss if guided is None else loss._replace(objective=loss.objective + guided)
@@ -192,12 +182,7 @@ class Validator:
     """The loss is that of so many pairs at most."""
 
     def __init__(
-        self,
-        corpus: Corpus,
-        tokenizer: Tokenizer,
-        sources: list[str],
-        targets: list[str],
-        scoring: Scoring = PLAIN,
+        self, corpus: Corpus, tokenizer: Tokenizer, sources: list[str], targets: list[str], scoring: Scoring = PLAIN
     ) -> None:
         self._corpus = corpus
         self._tokenizer = tokenizer
@@ -286,12 +271,8 @@ class Validator:
             loss = batch_loss(model, batch, smoothing=0.0)
             return float(loss.likelihood), loss.predictions
 
-        losses = share_out(ranks, len(batches), loss_of, should_stop)
-        total, tokens = 0.0, 0
-        for likelihood, predictions in losses:
-            total += likelihood
-            tokens += predictions
-        return total / tokens if tokens else math.nan
+        total, tokens = map(sum, zip(*share_out(ranks, len(batches), loss_of, should_stop), strict=True))
+        return total / tokens
 
 
 def decoding_options(corpus: Corpus, *, add_source_eos: bool = True) -> DecodingOptions:

@@ -44,8 +44,9 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     too much so. Raises `UsageError` for a model with a part that the browser engine lacks, and `MissingInputError` or
     `DataError` naming the file that is missing or damaged.
     """
-    config = read_config(run)
-    read = {"translator": _translator, "classifier": _classifier, "lm": _language_model}[config["task"]]
+    kinds = {"translator": _translator, "classifier": _classifier, "lm": _language_model}
+    config = read_config(run, *kinds)
+    read = kinds[config["task"]]
     if read_tokenizer(checked(run, TOKENIZER))[0]["model"]["type"] == "Unigram":
         raise UsageError(
             "{run}: the browser engine does not read the vocabulary of SentencePiece that this model has", run

@@ -5,15 +5,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from dikkat_runtime.tasks import aligner, demand_keeping, insertion, reading, surrogates
-from dikkat_runtime.text import (
-    normalizing,
-    placeholders,
-    recasing,
-    repetition,
-    segmentation,
-    sentences,
-    text_ngrams,
-)
+from dikkat_runtime.text import normalizing, placeholders, recasing, repetition, segmentation, sentences, text_ngrams
 from dikkat_runtime.text.casing import has_dotted_i
 from dikkat_runtime.text.segmentation import ReadingLimits
 

@@ -37,7 +37,7 @@ def test_ids_name_the_columns_of_the_texts(tmp_path: Path) -> None:
 
 def test_one_text_on_both_sides_is_said_with_its_line() -> None:
     rows = [("7", "sept"), *((words, words) for words in WORDS)]
-    assert _odd(rows).startswith("source and target are the same text in 95% of the pairs, as line 2: “red dog”;")
+    assert _odd(rows).startswith("source and target are the same text in 95% of the pairs, such as line 2: “red dog”;")
 
 
 @pytest.mark.parametrize("side", [0, 1])
@@ -45,8 +45,7 @@ def test_labels_are_recognised(side: int) -> None:
     rows = [(words, "pos" if number % 2 else "neg") for number, words in enumerate(WORDS)]
     name = ("target", "source")[side]
     assert _odd([(pair[side], pair[1 - side]) for pair in rows]) == (
-        f"the {name} is one of only 2 texts (“neg”, “pos”), as labels are; to classify texts, use dikkat"
-        " train classifier"
+        f"the {name} is one of only 2 texts (“neg”, “pos”), like labels; to classify texts, use dikkat train classifier"
     )
 
 

@@ -31,8 +31,8 @@ def test_text_before_label_is_noticed_and_said(tmp_path: Path) -> None:
     assert found(data) == (
         ROWS,
         [
-            f"{data[0]}: label = column 2 (2 different, as “neg”), text = column 1, by what is in them; else name them"
-            " with --label-column and --text-column"
+            f"{data[0]}: label = column 2 (2 different, such as “neg”), text = column 1, by what is in them; else name"
+            " them with --label-column and --text-column"
         ],
     )
 

@@ -28,21 +28,21 @@ def test_nothing_is_said_of_a_plain_table() -> None:
 
 def test_an_id_column_is_no_class() -> None:
     wanted = (
-        "data.tsv: 20 different labels on 20 texts, as “0”, “1”: that looks like a column of ids or texts; name the"
-        " right one with --label-column"
+        "data.tsv: 20 different labels on 20 texts, such as “0”, “1”: that looks like a column of ids or texts; name"
+        " the right one with --label-column"
     )
     with pytest.raises(DataError) as caught:
         require_classes(rows(*((str(n), f"text {n}") for n in range(20))), "data.tsv")
     assert str(caught.value) == wanted
     require_classes(rows(*((str(n), f"text {n}") for n in range(4))), "data.tsv")
-    with pytest.raises(DataError, match=r"^data.tsv: 10,001 different labels on 20,002 texts, as “id 0”, “id 1”: that"):
+    with pytest.raises(DataError, match=r"^data.tsv: 10,001 different labels on 20,002 texts, such as “id 0”, “id 1”:"):
         require_classes(rows(*((f"id {n % 10_001}", f"text {n}") for n in range(20_002))), "data.tsv")
 
 
 def test_a_column_of_quantities_is_not_one_of_classes() -> None:
     prices = rows(*((f"{n % 80 / 10}", f"text {n}") for n in range(800)))
     with pytest.raises(
-        DataError, match=r"^data.tsv: 80 different numbers for labels, as “0.0”, “0.1”: that looks like"
+        DataError, match=r"^data.tsv: 80 different numbers for labels, such as “0.0”, “0.1”: that looks like"
     ):
         require_classes(prices, "data.tsv")
     require_classes(rows(*((f"{n % 10}", f"text {n}") for n in range(800))), "data.tsv")
@@ -62,7 +62,10 @@ def test_a_text_is_not_its_own_label() -> None:
             "line 1 looks like a header: its label “Sınıflandırma” occurs nowhere else; remove the line if it is one",
         ),
         ([*PLAIN, ("once", "a text of its own")], "class “once” has a single text"),
-        ([*PLAIN, ("neg", "text 1 of many")], "1 text came before with another label, as line 21: “text 1 of many”"),
+        (
+            [*PLAIN, ("neg", "text 1 of many")],
+            "1 text came before with another label, such as line 21: “text 1 of many”",
+        ),
         (
             [(str(n // 2), f"text {n}") for n in range(20)],
             "10 different labels on 20 texts: few texts to learn each from",

@@ -115,7 +115,7 @@ def test_mistakes(tmp_path: Path) -> None:
     cases: list[tuple[type[DikkatError], str, tuple[Any, ...]]] = [
         (
             DataError,
-            "1: neither source and target nor src and tgt are keys; name the two, as",
+            "1: neither source and target nor src and tgt are keys; name both with",
             (table,),
         ),
         (DataError, '1: no key is called "fr"', (table, "en", "fr")),
@@ -144,5 +144,5 @@ def test_without_pyarrow_it_is_said_what_to_install(tmp_path: Path, monkeypatch:
     # what is packed with Zstandard cannot be unpacked then
     if sys.version_info < (3, 14):
         path = packed(tmp_path / "a.tsv.zst", b"one\tbir\n")
-        with pytest.raises(DataError, match="is packed with zstd, not text; pip install pyarrow, which unpacks it"):
+        with pytest.raises(DataError, match="is compressed with zstd, not text; pip install pyarrow, which unpacks it"):
             list(read_pairs([path]))

@@ -149,7 +149,7 @@ def test_bad_json_is_named(tmp_path: Path, line: str, complaint: str) -> None:
 def test_json_of_other_keys_asks_for_columns(tmp_path: Path) -> None:
     path = _write(tmp_path, "a.jsonl", '{"en": "a", "fr": "b"}\n')
     assert _complaint(DataError, [path]).endswith(
-        "name the two, as --source-column en --target-column fr; its keys are: en, fr"
+        "name both with --source-column en --target-column fr; its keys are: en, fr"
     )
     assert _complaint(UsageError, [path], 1, 2) == "columns of JSONL are named, not numbered"
     assert _complaint(UsageError, [path], "en") == (
@@ -172,7 +172,7 @@ def test_data_of_an_unknown_form_is_refused_at_once(data: list[str]) -> None:
     with pytest.raises(UsageError) as caught:
         read_pairs(data)
     assert str(caught.value).endswith(
-        "known: .tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also packed), .parquet, two aligned files or"
+        "known: .tsv, .csv, .jsonl, .po, .mo, .xlf, .tmx (each also compressed), .parquet, two aligned files or"
         " documents, or gettext:LANGUAGE"
     )
 

@@ -89,5 +89,5 @@ def test_formats_of_subtitles_over_two_cues_stand_for_no_word() -> None:
 
 def test_a_text_with_a_hidden_direction_is_counted() -> None:
     assert shouted("A \u202edog\u202c sleeps.\n\nA cat.\n", "a.md")[1] == {
-        "texts with controls of direction, which may show them in another order than they are read": 1
+        "texts with direction controls, which may show them in another order than they are read": 1
     }

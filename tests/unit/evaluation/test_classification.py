@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
+from tests.message_templates import SOURCES
 
-from dikkat.evaluation.classification import class_scores
+from dikkat.evaluation.classification import class_scores, label_scores
+from dikkat_runtime.localization import add_catalogs, localized
+
+add_catalogs(SOURCES["dikkat"])
 
 LABELS = ("a", "b", "c")
 
@@ -46,3 +52,25 @@ def test_the_table_tells_counts_and_shares() -> None:
         ["pos", "80.00", "80.00", "80.00", "5"],
         ["pos", "1", "4"],
     ]
+
+
+@pytest.mark.parametrize("labels", [("neg", "pos"), ("a very long name of a class", "b")])
+@pytest.mark.parametrize("language", ["en", "tr"])
+def test_headings_stand_above_their_columns(labels: tuple[str, ...], language: str) -> None:
+    by_class = class_scores(labels, [0, 0, 1], [0, 1, 1]).lines()
+    by_label = label_scores(labels, np.eye(2, dtype=bool), np.eye(2, dtype=bool)).lines()
+    for table, numbers in ((by_class[3:6], 4), (by_class[7:10], 2), (by_label[4:7], 4)):
+        heading, *rows = (localized(line, language) for line in table)
+        ends = [{found.end() for found in re.finditer(r"\S+", line)} for line in (heading, *rows)]
+        # each number ends below the end of a word of the heading
+        assert [end for row in ends[1:] for end in sorted(row)[-numbers:] if end not in ends[0]] == []
+
+
+def test_the_scores_are_told_in_turkish() -> None:
+    lines = [localized(line, "tr") for line in class_scores(("neg", "pos", "none"), [0, 1], [0, 0]).lines()]
+    assert lines[:2] == [
+        "doğruluk %50.00  (2 metinden 1; yalnızca en sık sınıf %50.00)",
+        "makro F1 %33.33 (3 etiketten 2 tanesinde; metni olmayanlar: none)",
+    ]
+    assert lines[3].split() == ["sınıf", "kesinlik", "duyarlılık", "F1", "metin"]
+    assert lines[-4].split()[:3] == ["asıl", "\\", "sanılan"]

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dikkat.explain.attention_map import AttentionMap, SentenceMaps, as_pharaoh, word_links, written_map
+from dikkat.explain.attention_map import AttentionMap, SentenceMaps, as_pharaoh, word_links
 from dikkat_runtime.errors import UsageError
 
 READS = ("▁red", "▁dre", "ss", "<eos>")
@@ -28,12 +28,6 @@ WEIGHTS = [
     [0.3, 0.1, 0.1, 0.5],  # writes rot: the end mark is no word, so red
     [0.0, 0.0, 0.9, 0.1],  # writes the end mark
 ]
-
-
-def test_a_row_is_of_the_token_that_it_wrote() -> None:
-    written = written_map(cross(WEIGHTS))
-    assert written.query_tokens == ("▁Kl", "eid", "▁rot")
-    assert np.array_equal(written.weights, np.array(WEIGHTS, dtype=np.float32)[:3])
 
 
 def test_each_target_word_is_linked_to_the_source_word_it_saw_most() -> None:

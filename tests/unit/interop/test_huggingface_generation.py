@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from dikkat.interop.checkpoint_folder import ForeignSettings
-from dikkat.interop.pairs import Generation, read_generation
+from dikkat.interop.pairs import read_generation
 from dikkat_runtime.errors import DataError
 
 USUAL: dict[str, Any] = {
@@ -19,28 +19,30 @@ USUAL: dict[str, Any] = {
 """What folders of OPUS-MT say, and what changes nothing."""
 
 
-def generation(folder: Path, config: dict[str, Any], own: dict[str, Any] | None = None) -> Generation:
+def generation(
+    folder: Path, config: dict[str, Any], own: dict[str, Any] | None = None
+) -> tuple[float, tuple[str, ...]]:
     if own is not None:
         (folder / "generation_config.json").write_text(json.dumps(own))
     return read_generation(folder, ForeignSettings(folder / "config.json", {"pad_token_id": 7, **config}))
 
 
 def test_usual_settings_are_not_told(tmp_path: Path) -> None:
-    assert generation(tmp_path, {}) == Generation(1.0, ())
-    assert generation(tmp_path, {**USUAL, "length_penalty": 0.5}) == Generation(0.5, ())
+    assert generation(tmp_path, {}) == (1.0, ())
+    assert generation(tmp_path, {**USUAL, "length_penalty": 0.5}) == (0.5, ())
     # where a folder has both, transformers reads generation_config.json alone
     other = {"repetition_penalty": 1.5, "length_penalty": 0.5}
-    assert generation(tmp_path, other, {**USUAL, "length_penalty": 0.8}) == Generation(0.8, ())
+    assert generation(tmp_path, other, {**USUAL, "length_penalty": 0.8}) == (0.8, ())
 
 
 def test_what_no_search_follows_is_named_with_its_file(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"no_repeat_ngram_size": 3, "bad_words_ids": [[7], [12, 13]], "early_stopping": True}
-    assert generation(tmp_path, asked).left_out == (
+    assert generation(tmp_path, asked)[1] == (
         "no_repeat_ngram_size = 3 of config.json, which the search here does not apply",
         "early_stopping = True of config.json, which the search here does not apply",
         "bad_words_ids = [[7], [12, 13]] of config.json, which the search here does not apply",
     )
-    assert generation(tmp_path, {}, {"forced_bos_token_id": 5}).left_out == (
+    assert generation(tmp_path, {}, {"forced_bos_token_id": 5})[1] == (
         "forced_bos_token_id = 5 of generation_config.json, which the search here does not apply",
     )
 

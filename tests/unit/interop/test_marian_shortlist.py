@@ -215,7 +215,7 @@ def test_what_is_exported_without_the_list_is_said(
 def test_marian_gets_the_list_it_came_with(imported: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "exported"
     assert run(["export", str(imported), "--to", "marian", "--out", str(out)]) == 0
-    assert f"Marian writes the words of {out}/lex.s2t.bin alone" in capsys.readouterr().err
+    assert f"Marian writes only words of {out}/lex.s2t.bin, the shortlist" in capsys.readouterr().err
     theirs = (imported.parent / "theirs" / NAME).read_bytes()
     # the same but for the longest list and the checksum: a list need not hold the piece itself, nor a frequent word
     again, before = read(out).shortlist, read(imported.parent / "theirs").shortlist

@@ -108,7 +108,7 @@ def test_drop_keeps_whole_sentences_with_all_their_rows(sentences: int, rows: in
     books = [ByTheBook(sentences * rows) for _ in range(2)]
     kept = list(range(sentences))
     for shares in [*keeps, [0.0]]:
-        for layer, book in zip(cache.self_attention, books, strict=True):
+        for layer, book in zip(cache.layers, books, strict=True):
             newest = some(len(kept) * rows)
             book.append(*newest)
             assert torch.equal(layer.append(*newest)[0], book.key)
@@ -129,10 +129,10 @@ def test_a_reorder_reaches_every_layer_and_leaves_the_source_alone() -> None:
     addresses = [layer.key.data_ptr() for layer in cross]
     cache, index = DecoderCache(cross, torch.ones(2, 1, 1, 5, dtype=torch.bool), 2), torch.tensor([1, 1, 2, 3])
     held = [some(4) for _ in cross]
-    for layer, (key, value) in zip(cache.self_attention, held, strict=True):
+    for layer, (key, value) in zip(cache.layers, held, strict=True):
         layer.append(key, value)
     cache.reorder(index)
-    for layer, (key, _) in zip(cache.self_attention, held, strict=True):
+    for layer, (key, _) in zip(cache.layers, held, strict=True):
         assert torch.equal(layer.append(*some(4))[0][:, :, :1], key[index])
     assert [layer.key.data_ptr() for layer in cache.cross_attention] == addresses
 

@@ -127,7 +127,7 @@ def test_the_command_prints_and_writes(
 def test_what_is_cut_is_said_and_nothing_is_refused(untrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dikkat.tasks.inspection.comparison.MAX_TEXTS", 1)
     comparison = compare_runs(untrained, untrained, TEXTS)
-    assert "Of 2 sentences the first 1 are shown; choose others." in comparison.explanation.introduction
+    assert "The first 1 of 2 sentences are shown; choose others." in comparison.explanation.introduction
     assert MAX_TEXTS > 1
     with pytest.raises(DataError, match="there is no text to compare on"):
         compare_runs(untrained, untrained, ["  "])

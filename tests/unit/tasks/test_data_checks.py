@@ -12,8 +12,8 @@ from dikkat.data.cleaning import Cleaner, CleaningReport
 from dikkat.data.pairs import Pair
 from dikkat.data.stored_pairs import StoredPairs, without_duplicates
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.prepare import prepare as prepare_classifier
+from dikkat.tasks.common.settings import Request
 from dikkat.tasks.translation.prepare import find_languages, note_losses, note_seen, too_little_left
 from dikkat.tasks.translation.train import card
 
@@ -135,5 +135,5 @@ def test_the_language_of_labelled_texts_is_guessed_unless_it_is_named(
         f"{('pos', 'neg')[i % 2]}\t{texts[i % 2]}, {seats[i % 7]} sıradaki {seats[i // 7]} koltuk" for i in range(49)
     ]
     table.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
-    config, _ = prepare_classifier(ClassifyRequest([str(table)], settings=named), RunDirectory.create(tmp_path / "run"))
+    config, _ = prepare_classifier(Request([str(table)], settings=named), RunDirectory.create(tmp_path / "run"))
     assert config.data.source_language == expected

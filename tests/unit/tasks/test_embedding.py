@@ -175,7 +175,7 @@ def test_vectors_of_lines_and_tokens_are_those_of_the_model_alone(
             continue
         ids, hidden, pooled = reference(vector.text.strip())
         torch.testing.assert_close(torch.from_numpy(vector.values), pooled, rtol=0, atol=1e-5)
-        expected_tokens += [(vector.line, piece) for piece in embedder.reading.labels(ids)]
+        expected_tokens += [(vector.line, piece) for piece in embedder.tokenizer.labels(ids)]
         states.append(hidden)
     assert [vector.left_out > 0 for vector in result[2:]] == [False] * 2 + [result[0].left_out > 0, False, True]
     tokens = list(embedder.tokens(LINES))
@@ -210,10 +210,10 @@ def test_a_task_without_vectors_and_bad_settings_are_refused(tmp_path: Path) -> 
     run = run_of(tmp_path / "run", "painter")
     with pytest.raises(UsageError, match='run: holds a "painter", for which this version has no vectors'):
         Embedder.load(run.path)
-    path, _ = encoder(pooling="last")(tmp_path / "second")
-    with pytest.raises(DataError, match=r"config\.json: encoder\.pooling: input should be 'mean', 'first' or 'pooler'"):
+    path, _ = encoder(pooling="lowest")(tmp_path / "second")
+    with pytest.raises(DataError, match=r"config\.json: encoder\.pooling: input should be 'mean', 'first',"):
         Embedder.load(path, engine="torch")
-    with pytest.raises(UsageError, match=r"this runtime does not compute encoder.pooling = last; upgrade it"):
+    with pytest.raises(UsageError, match=r"this runtime does not compute encoder.pooling = lowest; upgrade it"):
         Embedder.load(path)
     path, _ = encoder(pooler=False, pooling="pooler")(tmp_path / "third")
     with pytest.raises(DataError, match=r'pooling = "pooler" needs a pooler'):

@@ -14,7 +14,7 @@ from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.classification import obvious_baseline, table_fitting
 from dikkat.tasks.classification import prepare as preparation
-from dikkat.tasks.classification.data import ClassifyRequest
+from dikkat.tasks.common.settings import Request
 from dikkat_runtime.tasks import word_table
 from dikkat_runtime.text import text_ngrams
 
@@ -68,7 +68,7 @@ def test_preparation_does_not_hold_the_texts(tmp_path: Path, monkeypatch: pytest
 
 def measured(folder: Path, count: int, settings: dict[str, dict[str, Any]]) -> int:
     """Prepare so many texts, and return the most bytes that Python and numpy held meanwhile."""
-    request = ClassifyRequest([str(write_texts(folder / f"{count}.jsonl", count))], settings=settings)
+    request = Request([str(write_texts(folder / f"{count}.jsonl", count))], settings=settings)
     run = RunDirectory.create(folder / str(count))
     tracemalloc.start()
     config, report = preparation.prepare(request, run)

@@ -37,7 +37,7 @@ def told(seconds: Sequence[float], minutes: float | None, *, can_shrink: bool = 
 def test_case_02_too_little_time_is_said_after_the_first_updates() -> None:
     assert told([3.2, 3.0, 3.0, 3.0], 1.5) == [
         "too little time: at 3.2 s per update there is time for about 24 updates (0.8 passes), but a useful"
-        " model needs some 600; give a smaller model, as --preset tiny, or --minutes 40"
+        " model needs some 600; give a smaller model, such as --preset tiny, or --minutes 40"
     ]
     assert told([0.9, 0.5, 0.5], 1.5, can_shrink=False) == [
         "too little time: at 0.5 s per update there is time for about 152 updates (5.1 passes), but a useful"

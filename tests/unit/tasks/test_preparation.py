@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from dikkat.config import merge
 from dikkat.data.corpus import Corpus
 from dikkat.data.splitting import near_key
 from dikkat.run_directory import RunDirectory
@@ -217,3 +218,37 @@ def test_the_phrasebook_needs_no_file(tmp_path: Path, run: RunDirectory, monkeyp
 def test_a_phrasebook_that_is_not_there(run: RunDirectory) -> None:
     with pytest.raises(UsageError, match='the phrasebook has no pair "de"; choose one of en-fr'):
         prepare(TrainRequest(["phrasebook:de"]), run)
+
+
+FORMALITY = merge(SETTINGS, {"data": {"formality": True, "typing_errors": 0.0, "no_final_mark": 0.0}})
+
+
+def test_pairs_that_address_somebody_are_trained_on_once_more_with_their_mark(
+    tmp_path: Path, run: RunDirectory
+) -> None:
+    names = [f"{first}{last}" for first in "ABCDEFGH" for last in ("nne", "lain", "ricia", "tanguy")]
+    rows = [(f"Do you see {name}?", f"Vois-tu {name} ?") for name in names[::2]]
+    rows += [(f"Do you like {name}?", f"Aimez-vous {name} ?") for name in names[1::2]]
+    rows += [(f"{name} is asleep.", f"{name} dort.") for name in names]
+    data = table(tmp_path, rows, "toy.en-fr.tsv")
+    config, report = prepare(TrainRequest([data], settings=FORMALITY), run)
+    kept, tokenizer = trained_pairs(run), Tokenizer.load(run.tokenizer)
+    corpus = Corpus.open(run.corpus, "train", vocab_size=tokenizer.vocab_size)
+    copies = [
+        (tokenizer.decode(corpus.source(index).tolist()), tokenizer.decode(corpus.target(index).tolist()))
+        for index in range(len(kept), len(corpus))
+    ]
+    marks = {"tu": ">>informal<< ", "vous": ">>formal<< "}
+    expected = [(marks[word] + source, target) for source, target in kept for word in marks if f"-{word} " in target]
+    assert copies == expected
+    assert config.data.formality is True
+    counts = [sum(f"-{word} " in target for _, target in kept) for word in ("vous", "tu")]
+    assert f"formality: {counts[0]} pairs address somebody formally, {counts[1]} familiarly" in map(str, report.notes)
+
+
+def test_formality_needs_both_kinds_and_a_language_whose_pronouns_are_known(tmp_path: Path, run: RunDirectory) -> None:
+    only = table(tmp_path, [(source, f"Tu {target}") for source, target in pairs()], "toy.en-fr.tsv")
+    with pytest.raises(DataError, match=r"0 pairs address somebody formally and \d+ familiarly"):
+        prepare(TrainRequest([only], settings=FORMALITY), run)
+    with pytest.raises(UsageError, match=r"learned by the pronouns of fr, de, tr, not of es"):
+        prepare(TrainRequest([table(tmp_path, pairs())], settings=FORMALITY), run)

@@ -50,7 +50,7 @@ def test_the_numbers_are_those_of_the_model(trained: Generator) -> None:
     assert np.shape(numbers["patching"]) == (2, ids.shape[1])
     assert len(explanation.steps) == 4
     table = as_table(explanation)
-    assert f"all of it sums to the logit {float(logits[answer]):.3f}" in table
+    assert f"together they give the logit {float(logits[answer]):.3f}" in table
     assert json.loads(as_json(explanation, numbers))["patching"] == numbers["patching"]
 
 

@@ -82,3 +82,14 @@ def test_the_loss_asks_nothing_of_the_device(tmp_path: Path, positions: str) -> 
     result.objective.backward()
     assert result.predictions == len(TEXTS)
     assert result.likelihood.device.type == "meta"
+
+
+@pytest.mark.parametrize("favour", [0.0, 0.5, 1.25])
+def test_weights_ask_for_logits_less_a_share_of_the_log_odds(tmp_path: Path, favour: float) -> None:
+    """What a weighted loss asks of a text that says nothing: log(w1 n1 / (w0 n0)), where n are the texts of a class."""
+    task = task_of(tmp_path)
+    weights = class_weights(task.corpus, 2, favour).double()
+    counts = torch.bincount(torch.tensor([labels[0] for _, labels in TEXTS])).double()
+    wanted = (1.0 - favour) * torch.log(counts[1] / counts[0])
+    assert float(torch.log(weights[1] * counts[1] / (weights[0] * counts[0]))) == pytest.approx(float(wanted), abs=1e-6)
+    assert float(weights @ counts) == pytest.approx(len(TEXTS))

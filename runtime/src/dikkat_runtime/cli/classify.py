@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
+import math
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
-from dikkat_runtime.cli.opening import (
-    ENGINE,
-    EngineOptions,
-    JsonOption,
-    open_model,
-    print_engine,
-    toolkit_module,
-)
+from dikkat_runtime.cli.opening import ENGINE, EngineOptions, JsonOption, open_model, print_engine, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import InputLines, is_interactive, print_json, print_note
 from dikkat_runtime.errors import UsageError, msg, plural
 from dikkat_runtime.localization import localized, translated
+from dikkat_runtime.run.config import KINDS, read_config
 
 if TYPE_CHECKING:
-    from dikkat_runtime.tasks.classifier import Classification, Classifier
+    from dikkat_runtime.tasks.classifier import Classification, Classifier, Regressor
     from dikkat_runtime.tasks.decisive_words import DecisiveWords
+    from dikkat_runtime.tasks.tagger import Tagger
 
 WINDOW = 1024
 WORDS_HEADING = msg("label\tprobability\twords that decided (nats the label loses without)")
@@ -56,12 +53,23 @@ def classify(
     next to the encoder, another says what each adds to the lead of the label. With --engine torch the N words that got
     most attention come before it, in percent. Lines whose words are mostly new, as in another language, are counted
     on standard error.
+
+    An imported tagger writes the spans that it marks, a tab between them: label, first and last offset, probability
+    and text. An imported regression writes its numbers.
     """
     if all_ and words:
         raise UsageError("--words explains one label; leave out --all")
     if as_json and (words or picture is not None):
         raise UsageError("--json holds labels and probabilities; leave out --words and --picture")
     lines = InputLines(file)
+    window = 1 if is_interactive(file) else WINDOW
+    if (kind := read_config(run, "classifier", "tagger", "regressor")["task"]) != "classifier":
+        asked = {"--all": all_, "--words": words, "--picture": picture, "--abstain": abstain}
+        if option := next((name for name, value in asked.items() if value), None):
+            raise UsageError("{option} is for a classifier, but {run} holds {kind}", option, run, KINDS[kind])
+        model = open_model("Tagger" if kind == "tagger" else "Regressor", run, choice)
+        _answer(model, lines, batch_size, window, as_json)
+        return lines.finish()
     if picture is not None or (words and choice.engine == "torch"):
         option = "--words" if words else "--picture"
         toolkit_module("decisive_words", option).explain(run, lines, words, picture, option, choice, abstain)
@@ -75,7 +83,6 @@ def classify(
     if words:
         _explain(classifier, lines, words, remarks)
         return lines.finish()
-    window = 1 if is_interactive(file) else WINDOW
     for number, answer in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
         if as_json:
             is_sure = answer.label and (not abstain or answer.is_sure(abstain))
@@ -89,6 +96,24 @@ def classify(
     sys.stdout.flush()
     remarks.write()
     return lines.finish()
+
+
+def _answer(model: Tagger | Regressor, lines: InputLines, batch_size: int, window: int, as_json: bool) -> None:
+    """Write the spans, or the numbers, of each line."""
+    from dikkat_runtime.tasks.tagger import written
+
+    print_engine(model.info)
+    answers: Iterator[Any] = model.stream(lines, batch_size=batch_size, window=window)
+    for number, answer in enumerate(answers, start=1):
+        if as_json:
+            print_json({"line": number, "numbers" if isinstance(answer, dict) else "spans": answer}, indent=None)
+        elif isinstance(answer, dict):
+            sys.stdout.write("\t".join(f"{value:.4f}" for value in answer.values() or (math.nan,)) + "\n")
+        else:
+            sys.stdout.write(written(answer) + "\n")
+        if number % window == 0:
+            sys.stdout.flush()
+    sys.stdout.flush()
 
 
 def require_one_label(classifier: Classifier, run: Path, abstain: float) -> None:

@@ -42,8 +42,7 @@ def correct(
         if source is not None:
             raise UsageError("--file keeps what it holds; leave out the texts")
         languages = (str(data.get("source_language") or ""), str(data.get("target_language") or ""))
-        for pair in read_memory(file, languages, print_remark).kept:
-            corrections.add(*pair)
+        corrections.add_all(read_memory(file, languages, print_remark).kept)
         print_note("{corrections} in all", plural(len(corrections), "correction"))
     elif near or remove:
         if source is None or target is not None:

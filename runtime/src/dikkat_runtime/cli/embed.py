@@ -5,13 +5,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-from dikkat_runtime.cli.opening import (
-    ENGINE,
-    EngineOptions,
-    open_model,
-    print_engine,
-    toolkit_module,
-)
+from dikkat_runtime.cli.opening import ENGINE, EngineOptions, open_model, print_engine, toolkit_module
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import InputLines, is_interactive, print_note
 from dikkat_runtime.errors import UsageError, msg
@@ -37,9 +31,11 @@ def embed(
     ] = None,
     picture: Annotated[Path | None, Option(help="Draw all lines on a plane, as .png or .svg.")] = None,
     of: Annotated[
-        Of,
-        Option(help="text: what is read; cross: what cross-attention gives each token that a translator writes."),
+        Of, Option(help="text: what is read; cross: what cross-attention gives each token that a translator writes.")
     ] = "text",
+    prompt: Annotated[
+        str | None, Option(help="Name of the prompt of an imported encoder that is put before each line, as query.")
+    ] = None,
     choice: EngineOptions = ENGINE,
 ) -> None:
     """Turn each line of FILE or standard input into a vector, in order; that of an empty line is zero.
@@ -52,6 +48,8 @@ def embed(
     whole = None if option is None else toolkit_module("vectors", option)
     if whole is not None:
         whole.check(out, picture)
+    if prompt is not None and of == "cross":
+        raise UsageError("--prompt is put before a text that is read; leave out --of cross")
     if labels is not None and (nearest is None or tokens):
         raise UsageError("--labels is for the neighbours of lines; give --nearest N, without --tokens")
     from dikkat_runtime.tasks.embedder import WINDOW
@@ -60,8 +58,8 @@ def embed(
     print_engine(embedder.info)
     window = 1 if is_interactive(file) else WINDOW
     reading = embedder.tokens if tokens else embedder.sentences
-    lines = InputLines(file)
-    stream = _noting_cuts(reading(lines, window=window))
+    lines, asked = InputLines(file), {} if prompt is None else {"prompt": prompt}
+    stream = _noting_cuts(reading(lines, window=window, **asked))
     if whole is None:
         _print_all(stream, tokens, every=window == 1)
         return lines.finish()

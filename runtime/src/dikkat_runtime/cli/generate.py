@@ -5,12 +5,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-from dikkat_runtime.cli.opening import (
-    ENGINE,
-    EngineOptions,
-    open_model,
-    print_engine,
-)
+from dikkat_runtime.cli.opening import ENGINE, EngineOptions, open_model, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.engine.options import GenerationOptions

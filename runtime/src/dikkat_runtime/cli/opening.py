@@ -43,7 +43,7 @@ def print_engine(info: EngineInfo) -> None:
     print(info, file=sys.stderr)
 
 
-ModelName = Literal["Translator", "Classifier", "Generator", "Embedder", "CrossEmbedder"]
+ModelName = Literal["Translator", "Classifier", "Regressor", "Tagger", "Generator", "Embedder", "CrossEmbedder"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,8 @@ COMPUTE, ENGINE = ComputeOptions(), EngineOptions()
 
 def open_model(name: ModelName, run: Path, choice: EngineOptions, all_words: bool = False) -> Any:
     """Return the object of `dikkat_runtime.tasks` over the model of a run directory. Raises as its `load`."""
-    own = getattr(import_module(f"dikkat_runtime.tasks.{name.removeprefix('Cross').lower()}"), name)
+    home = {"CrossEmbedder": "embedder", "Regressor": "classifier"}.get(name, name.lower())
+    own = getattr(import_module(f"dikkat_runtime.tasks.{home}"), name)
     others = {"all_words": all_words} if name == "Translator" else {}
     return own.load(run, choice.precision, choice.device, choice.engine, threads=choice.threads, **others)
 

@@ -14,7 +14,7 @@ from dikkat_runtime.localization import language, translated
 from dikkat_runtime.tasks.confidence import CERTAIN
 from dikkat_runtime.tasks.translations import Translation
 
-_HELP = msg("The least sure lines come first. Write into a translation to correct it, save, and run: {command}")
+_HELP = msg("The least sure lines come first. Edit a translation to correct it, save, and run: {command}")
 
 
 def check_review(path: Path) -> None:

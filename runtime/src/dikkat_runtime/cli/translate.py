@@ -22,7 +22,7 @@ from dikkat_runtime.cli.opening import (
 )
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import NoReaderError, is_interactive, print_remark
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Formality, SamplingOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
 
 if TYPE_CHECKING:
@@ -47,8 +47,7 @@ _NoRepeatNgram = Annotated[
     ),
 ]
 _RepetitionPenalty = Annotated[
-    float,
-    Option(help="Above 1 makes written tokens less probable; decoding is then slower."),
+    float, Option(help="Above 1 makes written tokens less probable; decoding is then slower.")
 ]
 _Glossary = Annotated[
     Path | None,
@@ -58,6 +57,7 @@ _Memory = Annotated[
     list[Path] | None,
     Option(help="Translation memory (.tmx, .tsv): what it holds comes back, what is like it is translated like it."),
 ]
+_Formality = Annotated[Formality, Option(help="More or less formal address, where the run has learned it.")]
 _Prefix = Annotated[Path | None, Option(help="Beginning of the translation of each line, one per line.")]
 _Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults after it.")]
 _Json = Annotated[bool, Option("--json", help="Write one JSON object per line, with the probability of each word.")]
@@ -84,6 +84,7 @@ def translate(
     repetition_penalty: _RepetitionPenalty = BEAM.repetition_penalty,
     glossary: _Glossary = None,
     memory: _Memory = None,
+    formality: _Formality = "default",
     adapter: Annotated[Path | None, Option(help="Adapter that was trained from the run: its folder.")] = None,
     no_corrections: NoCorrectionsOption = False,
     all_words: AllWordsOption = False,
@@ -145,6 +146,7 @@ def _translate(options: Any) -> None:
         batch_size=options.batch_size,
         retry_loops=options.no_repeat_ngram is None,
         glossary=options.glossary and Glossary.read(options.glossary, translator.language),
+        formality=options.formality,
     )
     if options.out is None:
         needs_judge = style.needs_confidence or options.review is not None

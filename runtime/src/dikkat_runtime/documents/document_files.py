@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.documents.translation import Align, Translate
-from dikkat_runtime.errors import UsageError, unreadable
-from dikkat_runtime.files import probe_next_to, read_regular, write_atomically, write_errors
+from dikkat_runtime.errors import UsageError
+from dikkat_runtime.files import probe_next_to, read_regular, reading_errors, write_atomically, write_errors
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.tasks.aligner import Aligner, word_spans
 
@@ -28,10 +28,8 @@ def translate_file(
     """
     if target.exists() and source.exists() and target.samefile(source):
         raise UsageError("{target}: is the input file, which is never overwritten; give another --out", target)
-    try:
+    with reading_errors(source):
         data = read_regular(source, MAX_DOCUMENT_SIZE)
-    except OSError as error:
-        raise unreadable(source, error) from None
     with write_errors(target):
         probe_next_to(target)
     document = translate_document(data, str(source), translate, align=align, options=options)

@@ -13,9 +13,7 @@ from dikkat_runtime.documents.segments import Content, Edit, Edits, Item, Option
 from dikkat_runtime.documents.xml_nodes import DOCTYPE, escaper, text_items
 from dikkat_runtime.text.placeholders import has_words
 
-_NODE = re.compile(
-    r"<(?P<open>[^\s<>/!?]++)|</(?P<close>[^\s<>/]++)[^<>]*+>|<![^<>]*+>",
-)
+_NODE = re.compile(r"<(?P<open>[^\s<>/!?]++)|</(?P<close>[^\s<>/]++)[^<>]*+>|<![^<>]*+>")
 _DOCTYPE = re.compile(DOCTYPE, re.DOTALL)
 _ENDS = {"<!--": "-->", "<?": "?>", "<![CDATA[": "]]>"}
 _MAX_TAG_LENGTH = 10_000

@@ -10,17 +10,7 @@ from typing import Literal
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.markup_ends import TagEnds, nested_pairs
-from dikkat_runtime.documents.segments import (
-    Content,
-    Edit,
-    Item,
-    Options,
-    Segment,
-    Tag,
-    is_language,
-    plain,
-    render,
-)
+from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, is_language, plain, render
 from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 

@@ -15,18 +15,7 @@ from itertools import accumulate, pairwise
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.markdown_blocks import HTML_BLOCKS, TITLES, Block, definitions, label, text_blocks
 from dikkat_runtime.documents.markup_ends import NextEnd, nested_pairs
-from dikkat_runtime.documents.segments import (
-    Content,
-    Item,
-    Kind,
-    Options,
-    Segment,
-    Tag,
-    joined,
-    plain,
-    render,
-    tags_of,
-)
+from dikkat_runtime.documents.segments import Content, Item, Kind, Options, Segment, Tag, joined, plain, render, tags_of
 from dikkat_runtime.documents.xml_nodes import references_of, text_items
 from dikkat_runtime.text.placeholders import has_words
 

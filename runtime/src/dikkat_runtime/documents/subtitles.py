@@ -96,14 +96,13 @@ def _read(file: DecodedFile, read: ReadText, escape: Escaper, remarks: Counter[s
     cues = list(_cues(file, remarks))
     if not cues and file.text.replace("WEBVTT", "").strip():
         raise DataError("{name}: holds no cue (a line such as 00:00:01,000 --> 00:00:02,000)", file.name)
-    newline = file.newline
     group: list[_Cue] = []
     for cue in cues:
         if group and not _goes_on(group[-1], cue):
-            segments += _segments(file, group, newline, read, escape, remarks)
+            segments += _segments(file, group, read, escape, remarks)
             group = []
         group.append(cue)
-    segments += _segments(file, group, newline, read, escape, remarks)
+    segments += _segments(file, group, read, escape, remarks)
     return TextDocument(file, segments, remarks, markup=read is _positioned)
 
 
@@ -161,8 +160,8 @@ def _is_dialogue(text: str) -> bool:
 
 
 def _segments(
-    file: DecodedFile, cues: Sequence[_Cue], newline: str, read: ReadText, escape: Escaper, remarks: Counter[str],
-) -> list[Segment]:  # fmt: skip
+    file: DecodedFile, cues: Sequence[_Cue], read: ReadText, escape: Escaper, remarks: Counter[str]
+) -> list[Segment]:
     if len(cues) == 1 and _is_dialogue(cues[0].text):
         segments = []
         for line in re.finditer(r"[^\r\n]+", cues[0].text):
@@ -187,8 +186,8 @@ def _segments(
         if is_unchanged(translation, content):
             return
         for cue, part in zip(cues, _cut(translation, [len(cue.text) for cue in cues]), strict=True):
-            text = _folded(part, escape(cue.text), newline)
-            remarks[TOO_LONG] += any(len(_TAG.sub("", line)) > MAX_LINE_LENGTH for line in text.split(newline))
+            text = _folded(part, escape(cue.text), file.newline)
+            remarks[TOO_LONG] += any(len(_TAG.sub("", line)) > MAX_LINE_LENGTH for line in text.split(file.newline))
             yield Edit(cue.start, cue.end, text)
 
     return [Segment(content, edits, file.line(cues[0].start))]
@@ -285,10 +284,8 @@ def _closed(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
 def _folded(content: Content, escape: Callable[[str], str], newline: str) -> str:
     """Return the text of a cue on one line, or on two of about one length."""
     text = plain(content)
-    if len(text) <= MAX_LINE_LENGTH:
-        return render(content, escape)
     spaces = [index for index, character in enumerate(text) if character == " "]
-    if not spaces:
+    if len(text) <= MAX_LINE_LENGTH or not spaces:
         return render(content, escape)
     middle = min(spaces, key=lambda index: abs(2 * index - len(text)))
     items: list[Item] = []

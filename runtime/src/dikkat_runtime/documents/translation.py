@@ -216,7 +216,7 @@ BY_ORDER = msg("tags were placed by the order of the source")
 MAX_DEPTH = 64
 """Most pairs of tags inside each other in a translated text."""
 TOO_DEEP = msg("texts whose tags are nested deeper than {max_depth}, not translated", MAX_DEPTH)
-DIRECTION = msg("texts with controls of direction, which may show them in another order than they are read")
+DIRECTION = msg("texts with direction controls, which may show them in another order than they are read")
 LEFT_OUT = msg("placeholders did not come through the model and were placed by attention")
 
 

@@ -9,13 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import yaml
-from yaml.events import (
-    CollectionEndEvent,
-    CollectionStartEvent,
-    MappingStartEvent,
-    NodeEvent,
-    ScalarEvent,
-)
+from yaml.events import CollectionEndEvent, CollectionStartEvent, MappingStartEvent, NodeEvent, ScalarEvent
 
 from dikkat_runtime.documents.app_strings import AppStrings, Copy
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument

@@ -63,7 +63,9 @@ def torch_factory() -> EngineFactory:
     return factory
 
 
-COMPUTED: dict[str, Allowed] = {"translator": NATIVE, "classifier": STACK, "lm": STACK, "encoder": STACK}
+COMPUTED: dict[str, Allowed] = {
+    "translator": NATIVE, **dict.fromkeys(("classifier", "lm", "encoder", "tagger", "regressor"), STACK),
+}  # fmt: skip
 """The settings that the native engine computes, by the name of a kind of model in config.json."""
 
 

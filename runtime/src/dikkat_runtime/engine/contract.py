@@ -168,7 +168,7 @@ class ClassifyingEngine(TextEngine, Protocol):
     """The engine of a classifier."""
 
     def logits(self, rows: Rows, shown: Array | None = None) -> Array:
-        """Return a logit (B, C) for each class; with a single output the first of two classes has 0.
+        """Return a logit (B, C) for each class, or (B, S, C) for each id; where one output decides, the first has 0.
 
         Ids where `shown` (B, S), if given, is False are hidden from all others; of each row the first is shown.
         """

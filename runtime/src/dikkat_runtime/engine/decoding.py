@@ -117,11 +117,7 @@ class DecoderRows:
             self._attach_neighbours(self._neighbours)
         self._listed, job.words = words, None if words is None else words.address
         numbers = c_int64 * job.slots
-        self._rows = (
-            numbers(*range(job.slots)),
-            numbers(*(row // beam_size for row in range(job.slots))),
-            numbers(),
-        )
+        self._rows = (numbers(*range(job.slots)), numbers(*(row // beam_size for row in range(job.slots))), numbers())
         job.rows = job.slots
         job.row_slots, job.row_owners, job.begun = map(ctypes.addressof, self._rows)
 

@@ -2,9 +2,8 @@
 
 import ctypes
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from ctypes import c_float, c_int64, c_void_p
-from dataclasses import replace
 from functools import partial
 from itertools import accumulate
 
@@ -21,7 +20,6 @@ from dikkat_runtime.engine.stepwise import stepwise_search
 from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decoder_layers, encoder_layers
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
-from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import ACTIVATIONS, Encoder, Linear, Norm, library
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 
@@ -150,35 +148,18 @@ def _enter(sentence: Sentence, arrays: dict[str, Array], forced: int) -> None:
 class NativeEngine:
     """An engine that encodes and searches with the weights of one translator; safe to use from several threads."""
 
-    def __init__(
-        self,
-        settings: ModelSettings,
-        arrays: Mapping[str, Array],
-        where: str,
-        *,
-        precision: Precision = "float32",
-        threads: int | None = None,
-        shortlist: Shortlist | None = None,
-        adapts: "tuple[NativeEngine, Collection[str]] | None" = None,
-    ) -> None:
-        """Take over `arrays` by their names; `where` is their file, for messages.
-
-        An engine that `adapts` another one of an equal model shares all that is not among the updated names.
+    def __init__(self, settings: ModelSettings, weights: Weights, *, shortlist: Shortlist | None = None) -> None:
+        """Compute with these weights and as many threads as they name.
 
         With a `shortlist`, search writes its words alone, but not under constraints or limits on repetition.
         Raises `DataError` for a weight that is missing, left over, of another shape or not finite, and `UsageError`
         where the kernels cannot run.
         """
-        threads = available_threads() if threads is None else threads
-        self.info = EngineInfo("native", precision, threads, library()[1], has_shortlist=shortlist is not None)
+        precision: Precision = "int8" if weights.in_bytes else "float32"
+        self.info = EngineInfo("native", precision, weights.threads, library()[1], has_shortlist=shortlist is not None)
         self.settings = settings
         self._learned: Array | None = None
         self._table: Array = empty((0, settings.model_dim))
-        weights = Weights(arrays, where, precision == "int8", threads)
-        if adapts is not None:
-            weights = replace(weights, base=adapts[0].weights, updated=adapts[1])
-        # the base is one that others find as long as this engine lives
-        self._adapts = adapts
         self._read_embeddings(weights)
         linears, norms = encoder_layers(weights, settings)
         self._linears, self._norms = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms)
@@ -194,7 +175,7 @@ class NativeEngine:
             sources,
             norms,
             precision,
-            where,
+            weights.where,
             self.positions,
             None if self._learned is None else len(self._learned) - (settings.target_prefix is not None),
         )

@@ -1,7 +1,7 @@
 """The native engines of classifiers and language models: stacks of blocks over the C kernels."""
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, MutableMapping, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 
@@ -24,16 +24,29 @@ from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
 from dikkat_runtime.text.text_ngrams import NGRAM_SCALE, pair_rows, token_rows
 
-NextLogits = Callable[[Array, KeyValueCache], Array]
-"""From tokens (R, T) and what was read before them to the logits (R, V) of the next."""
+
+class RowCache(Protocol):
+    """What the rows of a text have read so far, on any engine."""
+
+    @property
+    def length(self) -> int:
+        """Positions that every row has read."""
+
+    def keep(self, rows: list[int]) -> None:
+        """Keep only these rows."""
 
 
-class NativeWriter:
-    """A writer of R rows that begin with `prompts` (R, P); see `WritingEngine.write`."""
+NextLogits = Callable[[Array, Any], Array]
+"""From tokens (R, T) and the `RowCache` of what was read before them to the logits (R, V) of the next."""
+
+
+class TextWriter:
+    """A writer of R rows that begin with `prompts` (R, P), on any engine; see `WritingEngine.write`."""
 
     def __init__(
         self,
         next_logits: NextLogits,
+        start_cache: Callable[[], RowCache],
         prompts: Array,
         context: int,
         options: GenerationOptions,
@@ -43,10 +56,11 @@ class NativeWriter:
         """Raises `ValueError` for prompts without tokens or longer than the context."""
         if not 1 <= prompts.shape[1] <= context:
             raise ValueError(f"a prompt must have 1 to {context} tokens, but has {prompts.shape[1]}")
-        self._next_logits, self._context, self._options = next_logits, context, options
+        self._next_logits, self._start_cache = next_logits, start_cache
+        self._context, self._options = context, options
         self._forbidden = list(forbidden)
         self._in_sight = self._unread = prompts
-        self._cache = KeyValueCache()
+        self._cache = self._start_cache()
         numbers = [0] * len(prompts) if numbers is None else numbers
         self._streams = [np.random.default_rng((options.seed, number)) for number in numbers]
 
@@ -54,7 +68,7 @@ class NativeWriter:
         """Return one more token for every row."""
         if self._cache.length + self._unread.shape[1] > self._context:
             self._unread = self._in_sight = self._in_sight[:, -(self._context // 2) :]
-            self._cache = KeyValueCache()
+            self._cache = self._start_cache()
         logits = self._next_logits(self._unread, self._cache)
         tokens = [self._chosen(*row) for row in zip(logits, self._in_sight, self._streams, strict=True)]
         self._unread = np.array(tokens)[:, None]
@@ -93,7 +107,7 @@ class NativeStack:
     def __init__(
         self,
         settings: ModelSettings,
-        arrays: Mapping[str, Array],
+        arrays: MutableMapping[str, Array],
         where: str,
         stack: Literal["encoder", "decoder"],
         embedding: str,
@@ -108,11 +122,8 @@ class NativeStack:
         self.weights = Weights(arrays, where, precision == "int8", threads, bits)
         layers = settings.encoder_layers if stack == "encoder" else settings.decoder_layers
         self.stack = Stack(self.weights, settings, stack, layers, embedding)
-
-    @property
-    def width(self) -> int:
+        self.width = settings.model_dim
         """D, the entries of a vector."""
-        return self.stack.settings.model_dim
 
 
 class NativeClassifier(NativeStack):
@@ -121,11 +132,13 @@ class NativeClassifier(NativeStack):
     def __init__(
         self,
         settings: ModelSettings,
-        arrays: Mapping[str, Array],
+        arrays: MutableMapping[str, Array],
         where: str,
         *,
         pooling: Pooling,
         outputs: int,
+        is_binary: bool = False,
+        per_token: bool = False,
         ngram_rows: int = 0,
         transform: str | None = None,
         transform_norm: bool = False,
@@ -134,13 +147,14 @@ class NativeClassifier(NativeStack):
     ) -> None:
         """A layer with the non-linearity `transform`, and with a norm, may stand between pooling and output.
 
-        `outputs` is 1 where one logit decides between two classes; `ngram_rows` is 0 where there is no n-gram table.
+        `ngram_rows` is 0 where there is no n-gram table. Where it is `per_token`, each id has logits of its own.
 
         Raises as `NativeStack`.
         """
         super().__init__(settings, arrays, where, "encoder", "embedding.weight", precision, threads)
-        self.pooling = pooling
+        self.pooling, self._per_token = pooling, per_token
         width = settings.model_dim
+        self._is_binary, outputs = is_binary, 1 if is_binary else outputs
         self._output = Linear(self.weights, "output", outputs, width)
         self._activation = transform
         self._dense = None if transform is None else Linear(self.weights, "transform.dense", width, width)
@@ -160,13 +174,9 @@ class NativeClassifier(NativeStack):
         return require_finite(self._pooled(memory), self.weights.where)
 
     def _pooled(self, memory: Memory) -> Array:
-        states, mask = memory.states, length_mask(memory)
-        if self.pooling == "first":
-            return np.asarray(states[:, 0])
-        if self.pooling == "max":
-            return np.asarray(np.where(mask[..., None], states, np.float32(-np.inf)).max(axis=1))
         if self._query is None:
-            return mean(memory)
+            return pooled_by(memory, self.pooling)
+        states, mask = memory.states, length_mask(memory)
         scores = states @ self._query * np.float32(states.shape[-1] ** -0.5)
         shares = softmax(np.where(mask, scores, np.float32(-np.inf)))
         # (B, 1, S) x (B, S, D) -> (B, D)
@@ -175,15 +185,16 @@ class NativeClassifier(NativeStack):
     def _transformed(self, pooled: Array) -> Array:
         if self._dense is None or self._activation is None:
             return pooled
-        x = self._dense(pooled)
-        x = np.tanh(x) if self._activation == "tanh" else activated(self._activation, x, self.info.threads)
+        x = _after(self._activation, self._dense(pooled), self.info.threads)
         return x if self._norm is None else self._norm(x)
 
     def logits(self, rows: Rows, shown: Array | None = None) -> Array:
-        """Return the logits (B, C); the first of two classes has 0 where the model has a single output."""
+        """Return the logits (B, C), or (B, S, C) of every id; see `ClassifyingEngine`."""
         tokens, mask = padded(rows)
         mask = mask if shown is None else mask & shown
         states = self.stack(tokens, mask[:, None, None, :])
+        if self._per_token:
+            return require_finite(self._output(self._transformed(states)), self.weights.where)
         if shown is not None:
             # what is shown moves to the front, since a text is pooled by its length
             states = np.take_along_axis(states, np.argsort(~mask, axis=1, kind="stable")[..., None], axis=1)
@@ -191,7 +202,7 @@ class NativeClassifier(NativeStack):
         if self._ngrams is not None:
             logits = (logits + ngram_scores(self._ngrams, tokens, mask)) / 2
         require_finite(logits, self.weights.where)
-        return np.pad(logits, ((0, 0), (1, 0))) if logits.shape[1] == 1 else logits
+        return np.pad(logits, ((0, 0), (1, 0))) if self._is_binary else logits
 
 
 class NativeEncoder(NativeStack):
@@ -200,17 +211,20 @@ class NativeEncoder(NativeStack):
     def __init__(
         self,
         settings: ModelSettings,
-        arrays: Mapping[str, Array],
+        arrays: MutableMapping[str, Array],
         where: str,
         *,
         segments: int,
-        pooling: Literal["mean", "first", "pooler"],
+        pooling: str,
         has_pooler: bool,
         normalize: bool,
+        dense: Sequence[tuple[int, str]] = (),
         precision: Precision = "float32",
         threads: int | None = None,
     ) -> None:
         """A text is of the first of `segments` kinds; its vector is divided by its length where they `normalize`.
+
+        The `pooling` is a name of `pooled_by` or "pooler", and layers of the widths and non-linearities `dense` follow.
 
         Raises as `NativeStack`.
         """
@@ -218,6 +232,12 @@ class NativeEncoder(NativeStack):
         self._pooling, self._normalizes, width = pooling, normalize, settings.model_dim
         self._segment = self.weights.array("segment_embedding", segments, width)[0]
         self._pooler = Linear(self.weights, "pooler.dense", width, width) if has_pooler else None
+        widths = [width, *(outputs for outputs, _ in dense)]
+        self._dense = [
+            (Linear(self.weights, f"dense.{number}.dense", outputs, widths[number]), activation)
+            for number, (outputs, activation) in enumerate(dense)
+        ]
+        self.width = widths[-1]
         self.weights.check_all_used()
 
     def hidden(self, rows: Rows) -> Memory:
@@ -227,9 +247,11 @@ class NativeEncoder(NativeStack):
 
     def pool(self, memory: Memory) -> Array:
         """Return one vector (B, D) a text."""
-        vectors = mean(memory) if self._pooling == "mean" else np.asarray(memory.states[:, 0])
+        vectors = pooled_by(memory, "first" if self._pooling == "pooler" else self._pooling)
         if self._pooling == "pooler" and self._pooler is not None:
             vectors = np.tanh(self._pooler(vectors))
+        for layer, activation in self._dense:
+            vectors = _after(activation, layer(vectors), self.info.threads)
         if self._normalizes:
             vectors = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return require_finite(vectors, self.weights.where)
@@ -241,7 +263,7 @@ class NativeLanguageModel(NativeStack):
     def __init__(
         self,
         settings: ModelSettings,
-        arrays: Mapping[str, Array],
+        arrays: MutableMapping[str, Array],
         where: str,
         *,
         objective: Objective = "causal",
@@ -270,7 +292,7 @@ class NativeLanguageModel(NativeStack):
 
     def pool(self, memory: Memory) -> Array:
         """Return the mean (B, D) of the states of each text."""
-        return require_finite(mean(memory), self.weights.where)
+        return require_finite(pooled_by(memory, "mean"), self.weights.where)
 
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
         """Return the negative log-likelihood of ids (B, T+1) after the first of each window and those `skipped`."""
@@ -294,9 +316,9 @@ class NativeLanguageModel(NativeStack):
         *,
         forbidden: Sequence[int] = (),
         numbers: Sequence[int] | None = None,
-    ) -> NativeWriter:
+    ) -> TextWriter:
         """Begin to continue prompts (R, P); see `WritingEngine`."""
-        return NativeWriter(self.next_logits, prompts, context, options, forbidden, numbers)
+        return TextWriter(self.next_logits, KeyValueCache, prompts, context, options, forbidden, numbers)
 
     def next_logits(self, tokens: Array, cache: KeyValueCache) -> Array:
         """Return logits (R, V) of the token after `tokens` (R, T), which stand after the positions in the cache.
@@ -338,9 +360,29 @@ def length_mask(memory: Memory) -> Array:
     return np.asarray(np.arange(memory.states.shape[1]) < np.array(memory.lengths)[:, None])
 
 
-def mean(memory: Memory) -> Array:
-    """Return the mean (B, D) of the states at real positions."""
+def pooled_by(memory: Memory, way: str) -> Array:
+    """Return one vector (B, D) a text from its states at real positions: the first, the last, the largest numbers, or
+    a sum that is the mean, one over the square root of the length, or one that counts position n n times.
+    """
     mask = length_mask(memory)
-    shares = (mask / mask.sum(axis=1, keepdims=True)).astype(np.float32)
+    if way == "first":
+        return np.asarray(memory.states[:, 0])
+    if way == "max":
+        return np.asarray(np.where(mask[..., None], memory.states, np.float32(-np.inf)).max(axis=1))
+    count = mask.sum(axis=1, keepdims=True)
+    order = np.arange(1, mask.shape[1] + 1)
+    shares = {
+        "mean": mask / count,
+        "mean_sqrt_length": mask / np.sqrt(count),
+        "weighted_mean": mask * order * 2 / (count * (count + 1)),
+        "last": order == count,
+    }[way]
     # (B, 1, S) x (B, S, D) -> (B, D)
-    return np.asarray((shares[:, None, :] @ memory.states)[:, 0])
+    return np.asarray((shares.astype(np.float32)[:, None, :] @ memory.states)[:, 0])
+
+
+def _after(activation: str, x: Array, threads: int) -> Array:
+    """Return what follows the outputs `x` of a layer of a head."""
+    if activation in ("tanh", "identity"):
+        return np.tanh(x) if activation == "tanh" else x
+    return activated(activation, x, threads)

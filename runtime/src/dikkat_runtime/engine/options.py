@@ -3,7 +3,7 @@
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, get_args
 
 import numpy as np
 
@@ -23,6 +23,9 @@ Device = Literal["cpu", "cuda"]
 
 Not a setting of a run, which may change machines.
 """
+Formality = Literal["default", "more", "less", "prefer_more", "prefer_less"]
+"""How a translation addresses its reader, in the words of DeepL."""
+FORMALITIES: tuple[Formality, ...] = get_args(Formality)
 
 
 ALPHA = 1.6

@@ -265,10 +265,7 @@ def _frequencies(model: Mapping[str, Any], name: str, head_dim: int, where: str)
         return None
     if not isinstance(value, list | tuple) or 2 * len(value) != head_dim:
         raise DataError(
-            "{where}: damaged: model.{name} must be {count} numbers; restore the file",
-            where,
-            name,
-            head_dim // 2,
+            "{where}: damaged: model.{name} must be {count} numbers; restore the file", where, name, head_dim // 2
         )
     if not all(type(number) in (int, float) and 0 <= number <= MAX_VALUE for number in value):
         raise DataError("{where}: damaged: model.{name} must be numbers of at least 0; restore the file").fill(

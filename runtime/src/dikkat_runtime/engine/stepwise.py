@@ -18,23 +18,13 @@ from dikkat_runtime.engine.constraints import Constraint, length_caps, rows_of_b
 from dikkat_runtime.engine.contract import Memory, SearchRequest, Steps
 from dikkat_runtime.engine.decoding import length_penalties
 from dikkat_runtime.engine.hypotheses import NEVER, NO_BONUS, Candidate, Hypothesis, Row, Sentence, allocated, constrain
-from dikkat_runtime.engine.options import (
-    DecodingOptions,
-    SamplingOptions,
-    beam_of,
-    completing_tokens,
-    draw,
-    penalize,
-)
+from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions, beam_of, completing_tokens, draw, penalize
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
 
 def stepwise_search(
-    steps_of: Callable[[int], Steps],
-    memory: Memory,
-    options: DecodingOptions,
-    asked: SearchRequest,
+    steps_of: Callable[[int], Steps], memory: Memory, options: DecodingOptions, asked: SearchRequest
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of each source under its constraint and the limits on repetition; see `Engine.search`.
 

@@ -1,7 +1,7 @@
 """Read the weights of a model by their names, in the layout of the kernels."""
 
 import ctypes
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import MutableMapping, Sequence
 from ctypes import POINTER, c_float, c_int8, c_int32
 from dataclasses import dataclass, field
 from itertools import accumulate
@@ -14,6 +14,7 @@ from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
 from dikkat_runtime.native.library import Grouped, Linear, Norm, Packing, Words, library
+from dikkat_runtime.run.weights import DOWN, UP, factors_of
 from dikkat_runtime.special_tokens import EOS_ID
 
 PANEL, QUAD, LANES = 64, 4, 16
@@ -24,7 +25,7 @@ PANEL, QUAD, LANES = 64, 4, 16
 class Weights:
     """Named arrays of one model, each checked against the shape that the settings ask for."""
 
-    arrays: Mapping[str, Array]
+    arrays: MutableMapping[str, Array]
     where: str
     """The file, for messages."""
     in_bytes: bool
@@ -32,8 +33,7 @@ class Weights:
     group_bits: int = 0
     """Bits of a weight where groups of inputs have scales of their own, as language models need; 0 for none."""
     base: "Weights | None" = None
-    """Weights of an equal model, whose arrays and layers are shared where their names are not `updated`."""
-    updated: Collection[str] = ()
+    """Weights of an equal model, whose arrays and layers are used; `arrays` are factors of what is added to them."""
     used: set[str] = field(default_factory=set)
     _shared: dict[Any, Any] = field(default_factory=dict)
     """Arrays and linear layers by name, sizes and rows, for those who share them."""
@@ -41,21 +41,27 @@ class Weights:
     """The arrays that C reads in place."""
 
     def array(self, name: str, *shape: int) -> Array:
-        """Return a copy of one array that C can read, and keep it. Raises as `_copy`."""
-        copy = None if self.base is None else self._of_base(name, (name, shape))
-        if copy is None:
-            copy = self._copy(name, *shape)
-            self._kept.append(copy)
-        self._shared[name, shape] = copy
-        return copy
+        """Return one array that C can read, and keep it. Raises as `_copy`."""
+        array: Array | None = self._shared.get((name, shape))
+        if array is None:
+            array = self._shared[name, shape] = self._whole(name, *shape)
+            self._kept.append(array)
+        return array
 
-    def _of_base(self, name: str, key: Any) -> Any:
-        """Return what the base keeps by a key, which holds the weight of this name; None where it is not shared."""
-        assert self.base is not None
-        shared = None if name in self.updated else self.base._shared.get(key)
-        if shared is not None:
-            self.used.add(name)
-        return shared
+    def _whole(self, name: str, *shape: int) -> Array:
+        """Return a copy of an array, or that of the base with what is added to it."""
+        if self.base is None:
+            return self._copy(name, *shape)
+        array, factors = self.base.array(name, *shape), self._factors(name, shape)
+        return array if factors is None else aligned(array + factors[0] @ factors[1])
+
+    def _factors(self, name: str, shape: tuple[int, ...]) -> tuple[Array, Array] | None:
+        """Return the factors of what is added to an array; None where nothing is. Raises `DataError`."""
+        own = {name + UP, name + DOWN}
+        if self.base is None or own.isdisjoint(self.arrays):
+            return None
+        self.used.update(own)
+        return factors_of(self.arrays, name, shape, Path(self.where))
 
     def _copy(self, name: str, *shape: int) -> Array:
         """Return a copy of one array. Raises `DataError` where it is missing or has another shape or type."""
@@ -75,27 +81,48 @@ class Weights:
 
     def has(self, name: str) -> bool:
         """Return whether there is an array of this name; a linear layer may have no bias."""
-        return name in self.arrays
+        return name in self.used or name in self.arrays or (self.base is not None and self.base.has(name))
 
     def linear(self, name: str, outputs: int, inputs: int, rows: slice = slice(None)) -> Linear:
-        """Return some `rows` of a linear layer, in eight bits where weights are: then it holds no other numbers."""
-        bias = self.array(f"{name}.bias", outputs) if self.has(f"{name}.bias") else None
+        """Return some `rows` of a linear layer, in eight bits where weights are: then it holds no other numbers.
+
+        What is added to the matrix of a base stays in its factors, which are multiplied one after the other.
+        """
         key = name, outputs, inputs, rows.start, rows.stop
-        layer: Linear | None = None if self.base is None else self._of_base(f"{name}.weight", key)
+        layer: Linear | None = self._shared.get(key)
         if layer is not None:
-            self._shared[key] = layer
             return layer
-        weight = (self._copy if self.in_bytes else self.array)(f"{name}.weight", outputs, inputs)
-        layer = self.matrix(weight[rows], None if bias is None else bias[rows], is_kept=False)
-        if self.in_bytes:
-            layer.weight = None
+        if self.base is not None:
+            factors = self._factors(f"{name}.weight", (outputs, inputs))
+            layer = self._adapted(self.base.linear(name, outputs, inputs, rows), factors, rows)
+        else:
+            bias = self.array(f"{name}.bias", outputs) if self.has(f"{name}.bias") else None
+            weight = (self._copy if self.in_bytes else self.array)(f"{name}.weight", outputs, inputs)
+            layer = self.matrix(weight[rows], None if bias is None else bias[rows], is_kept=False)
+            if self.in_bytes:
+                layer.weight = None
         self._shared[key] = layer
         return layer
 
+    def _adapted(self, layer: Linear, factors: tuple[Array, Array] | None, rows: slice) -> Linear:
+        """Return some rows of a layer of the base with the factors of what is added to its whole matrix."""
+        if factors is None:
+            return layer
+        own, rank = factors[0][rows], len(factors[1])
+        # (outputs, R) -> (R, outputs in whole panels)
+        up, down = full((rank, len(own) + -len(own) % PANEL), 0.0), aligned(factors[1])
+        up[:, : len(own)] = own.T
+        self._kept.extend((up, down))
+        adapted = Linear.from_buffer_copy(layer)
+        adapted.rank, adapted.down, adapted.up = rank, address(down), address(up)
+        return adapted
+
     def matrix(self, weight: Array, bias: Array | None = None, *, is_kept: bool = True) -> Linear:
         """Return a linear layer of a matrix (outputs, inputs); one that `is_kept` has an address of its own."""
+        if self.base is not None and any(weight is array for array in self.base._kept):
+            return self.base.matrix(weight, bias)
         key = address(weight), address(bias), weight.shape
-        layer: Linear | None = self.base._shared.get(key) if self.base is not None and is_kept else None
+        layer: Linear | None = self._shared.get(key) if is_kept else None
         if layer is None:
             packed = self._packed(weight) if self.in_bytes else ()
             layer = Linear(address(weight), address(bias), weight.shape[1], weight.shape[0], *map(address, packed))
@@ -121,19 +148,33 @@ class Weights:
 
     def recurrent(self, name: str, width: int) -> Linear:
         """Return content (no bias) and forget gate of a recurrent unit as one linear layer, the content first."""
-        content, forget = (self.array(f"{name}.{part}.weight", width, width) for part in ("content", "forget"))
-        bias = self.array(f"{name}.forget.bias", width)
-        both = aligned(np.concatenate((content, forget))), aligned(np.concatenate((np.zeros_like(bias), bias)))
-        self._kept.extend(both)
-        return self.matrix(*both)
+        parts = [f"{name}.{part}.weight" for part in ("content", "forget")]
+        if self.base is not None and not any(part + UP in self.arrays for part in parts):
+            return self.base.recurrent(name, width)
+        layer: Linear | None = self._shared.get(name)
+        if layer is None:
+            content, forget = (self._whole(part, width, width) for part in parts)
+            bias = self.array(f"{name}.forget.bias", width)
+            both = aligned(np.concatenate((content, forget))), aligned(np.concatenate((np.zeros_like(bias), bias)))
+            layer = self._shared[name] = self.matrix(*both, is_kept=False)
+            self._kept.extend(both)
+        return layer
 
     def norm(self, name: str, width: int, eps: float) -> Norm:
         """Return a layer norm over `width` entries."""
         weight, bias = self.array(f"{name}.weight", width), self.array(f"{name}.bias", width)
         return Norm(address(weight), address(bias), 1, eps)
 
+    def forget_file(self) -> None:
+        """Let go of the arrays of the file, once all that C reads is copied; those of the base too."""
+        self.arrays.clear()
+        if self.base is not None:
+            self.base.forget_file()
+
     def check_all_used(self) -> None:
-        """Raise `DataError` for weights that no part of the model has asked for."""
+        """Raise `DataError` for weights that no part of the model has asked for, those of the base included."""
+        if self.base is not None:
+            self.base.check_all_used()
         if left := sorted(set(self.arrays) - self.used):
             raise self._unfit(msg("no parameter is called {name}", left[0]))
 
@@ -146,11 +187,7 @@ class Weights:
         """Return eight-bit panels of a matrix, a scale for each output, and the shift that unsigned products need."""
         outputs, inputs = weight.shape
         panels, quads = -(-outputs // PANEL), -(-inputs // LANES) * (LANES // QUAD)
-        packed = (
-            empty((panels, quads, PANEL, QUAD), np.int8),
-            empty(panels * PANEL),
-            empty(panels * PANEL, np.int32),
-        )
+        packed = (empty((panels, quads, PANEL, QUAD), np.int8), empty(panels * PANEL), empty(panels * PANEL, np.int32))
         packing = Packing(*map(address, (*packed, weight)), weight.strides[0] // 4, outputs, inputs, 0, 1)
         if library()[0].pack_bytes(ctypes.byref(packing), self.threads):
             raise MemoryError(msg("no memory left to pack the weights"))

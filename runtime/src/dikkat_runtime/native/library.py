@@ -41,6 +41,8 @@ class Linear(ctypes.Structure):
         *_addresses("weight", "bias"),
         *_numbers("inputs", "outputs"),
         *_addresses("packed_weight", "packed_scale", "packed_shift"),
+        ("rank", c_int64),
+        *_addresses("down", "up"),
     ]
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import IO, Any, Protocol
 
 from dikkat_runtime.errors import DataError, UsageError, msg, plural
-from dikkat_runtime.files import MAX_LINE_LENGTH
+from dikkat_runtime.files import MAX_LINE_LENGTH, reading_errors
 from dikkat_runtime.rows.contract import (
     CHUNK_BYTES,
     CHUNK_CHARACTERS,
@@ -22,7 +22,7 @@ from dikkat_runtime.rows.contract import (
     Values,
 )
 from dikkat_runtime.rows.dialect import Dialect, find_dialect, first_lines, split_rows
-from dikkat_runtime.rows.packed_files import packing_into, read_lines, reading_errors, unpacked
+from dikkat_runtime.rows.packed_files import packing_into, read_lines, unpacked
 from dikkat_runtime.text import text_files
 
 BOM = b"\xef\xbb\xbf"

@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, cast
 
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, unreadable
-from dikkat_runtime.files import MAX_LINE_LENGTH
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg
+from dikkat_runtime.files import MAX_LINE_LENGTH, reading_errors
 from dikkat_runtime.rows.contract import Packing
 from dikkat_runtime.text import packed
 
@@ -27,16 +27,14 @@ def pyarrow(path: Path) -> Any:
     return pyarrow
 
 
-def open_shard(path: Path) -> IO[bytes]:
+def open_shard(path: Path) -> io.BufferedReader:
     """Open a regular file for reading. Raises `MissingInputError`."""
-    try:
+    with reading_errors(path):
         if not path.exists():
             raise MissingInputError("{path}: there is no such file", path)
         if not path.is_file():
             raise MissingInputError("{path}: must be a file; leave it out", path)
         return path.open("rb")
-    except OSError as error:
-        raise unreadable(path, error) from None
 
 
 def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
@@ -48,7 +46,7 @@ def unpacked(raw: IO[bytes], packing: Packing, path: Path) -> IO[bytes]:
     file = cast(io.BufferedReader, os.fdopen(raw.fileno(), "rb", 1 << 17, closefd=False))
     stream = packed.unpacked(file, path)
     if packing and stream is file:
-        why = msg("its content is not packed") if file.peek(1) else msg("it is empty, like a failed download")
+        why = msg("its content is not compressed") if file.peek(1) else msg("it is empty, like a failed download")
         raise DataError("{path}: damaged ({error}); restore the file", path, why)
     return stream
 
@@ -70,19 +68,6 @@ def packing_into(file: IO[bytes], packing: Packing, path: Path) -> Iterator[IO[b
             yield stream
     else:
         yield file
-
-
-@contextmanager
-def reading_errors(path: Path) -> Iterator[None]:
-    """Turn what a damaged or unreadable file raises into one line about it: `DataError` or `MissingInputError`."""
-    try:
-        yield
-    except OSError as error:
-        # libraries raise it without a number of the system for what is damaged
-        if error.errno is None:
-            what = " ".join(str(error).split())
-            raise DataError("{path}: damaged ({error}); restore the file", path, what) from None
-        raise unreadable(path, error) from None
 
 
 def read_lines(file: IO[bytes]) -> Iterator[bytes]:

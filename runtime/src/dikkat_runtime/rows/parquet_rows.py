@@ -9,10 +9,10 @@ from typing import IO, Any
 import numpy as np
 
 from dikkat_runtime.errors import DataError, msg
-from dikkat_runtime.files import MAX_LINE_LENGTH
+from dikkat_runtime.files import MAX_LINE_LENGTH, reading_errors
 from dikkat_runtime.rows.contract import CHUNK_BYTES, CHUNK_ROWS, Chunk, Column, Failure, RowWriter, Values
 from dikkat_runtime.rows.line_rows import choose_column, require_new
-from dikkat_runtime.rows.packed_files import pyarrow, reading_errors
+from dikkat_runtime.rows.packed_files import pyarrow
 from dikkat_runtime.text import text_files
 
 GROUP_ROWS = 1 << 16

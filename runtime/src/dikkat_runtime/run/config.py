@@ -1,12 +1,13 @@
 """`config.json`: the settings of a run, compared with its manifest before they are used."""
 
+import hashlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.files import read_regular
-from dikkat_runtime.run.manifest import listed, verify_content
+from dikkat_runtime.run.manifest import listed, verify_checksum
 from dikkat_runtime.run.parts import CONFIG, LIMITS, MEMBERS, WEIGHTS, check_kinds
 from dikkat_runtime.run.strict_json import parse_json
 
@@ -14,7 +15,10 @@ FORMAT_VERSION = 1
 VERSIONS = ("format_version", "dikkat_version")
 """The keys of a config.json that are not settings."""
 MAX_MEMBERS = 64
-KINDS = {"translator": "a translator", "classifier": "a classifier", "lm": msg("a language model")}
+KINDS = {
+    "translator": "a translator", "classifier": "a classifier", "lm": msg("a language model"),
+    "encoder": msg("an encoder"), "tagger": msg("a tagger"), "regressor": msg("a regression"),
+}  # fmt: skip
 """The kinds of models that the runtime runs, with their articles, by the name in config.json."""
 
 
@@ -40,7 +44,7 @@ def read_settings(run: Path) -> dict[str, Any]:
         raise DataError("{path}: damaged: not valid JSON ({error}); restore the file", path, error) from None
     settings = _checked_versions(loaded, path)
     if entry := listed(run).get(CONFIG):
-        verify_content(path, content, entry)
+        verify_checksum(path, hashlib.sha256(content).hexdigest(), entry)
     return settings
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dikkat_runtime.errors import DataError, MissingInputError, msg, unreadable
-from dikkat_runtime.files import read_regular
+from dikkat_runtime.files import read_regular, reading_errors
 from dikkat_runtime.run.parts import CONFIG, ENDED, EXPORTED, LIMITS, MANIFEST, PREPARED, check_file
 from dikkat_runtime.run.strict_json import parse_json
 
@@ -40,10 +40,19 @@ def checked(run: Path, name: str) -> Path:
     Raises `DataError` when it is damaged, and `MissingInputError` when it alone is missing.
     """
     path = run / name
-    check_file(path)
+    size, entry = check_file(path), listed(run).get(name)
     # a folder may be left out as a whole, for instance where a run is passed on without its data
-    if (entry := listed(run).get(name)) and path.parent.exists():
-        _verify(path, entry)
+    if entry is None or not path.parent.exists():
+        return path
+    if size is None:
+        raise MissingInputError("{path}: is missing from the run; restore it from a copy", path)
+    if size != entry.size and not entry.before:
+        raise DataError("{path}: damaged: has {size:,} bytes, but {expected:,} were written; {advice}").fill(
+            path, size, entry.size, _ADVICE
+        )
+    with reading_errors(path):
+        actual = checksum_of_file(path)
+    verify_checksum(path, actual, entry)
     return path
 
 
@@ -78,9 +87,9 @@ def read_manifest(folder: Path) -> dict[str, Entry] | None:
         ) from None
 
 
-def verify_content(path: Path, content: bytes, entry: Entry) -> None:
-    """Compare the content of a file with its entry. Raises `DataError`."""
-    if hashlib.sha256(content).hexdigest() not in (entry.sha256, entry.before):
+def verify_checksum(path: Path, actual: str, entry: Entry) -> None:
+    """Compare the SHA-256 of a file with its entry. Raises `DataError`."""
+    if actual not in (entry.sha256, entry.before):
         raise DataError("{path}: damaged: its content does not match its checksum; {advice}", path, _ADVICE)
 
 
@@ -100,23 +109,6 @@ def checksum_of_file(path: Path) -> str:
 def checksum_of_entries(files: Any) -> str:
     """Return the checksum that a manifest has of its own entries."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
-
-
-def _verify(path: Path, entry: Entry) -> None:
-    """Compare a file with its entry, size first. Raises `DataError`, or `MissingInputError` where there is none."""
-    size = check_file(path)
-    if size is None:
-        raise MissingInputError("{path}: is missing from the run; restore it from a copy", path)
-    if size != entry.size and not entry.before:
-        raise DataError("{path}: damaged: has {size:,} bytes, but {expected:,} were written; {advice}").fill(
-            path, size, entry.size, _ADVICE
-        )
-    try:
-        actual = checksum_of_file(path)
-    except OSError as error:
-        raise unreadable(path, error) from None
-    if actual not in (entry.sha256, entry.before):
-        raise DataError("{path}: damaged: its content does not match its checksum; {advice}", path, _ADVICE)
 
 
 def _entry(name: str, value: dict[str, Any]) -> Entry:

@@ -12,8 +12,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.errors import DataError, MissingInputError, msg, unreadable
-from dikkat_runtime.files import read_regular
+from dikkat_runtime.errors import DataError, MissingInputError, msg
+from dikkat_runtime.files import read_regular, reading_errors
 from dikkat_runtime.notices import note
 from dikkat_runtime.run.config import read_settings
 from dikkat_runtime.run.manifest import checked
@@ -93,10 +93,8 @@ def lines_of(path: Path) -> list[bytes]:
     """
     if check_file(path) is None:
         return []
-    try:
+    with reading_errors(path):
         return read_regular(path, LIMITS[METRICS]).split(b"\n")[:-1]
-    except OSError as error:
-        raise unreadable(path, error) from None
 
 
 def with_seal(line: bytes, before: Any) -> bytes:

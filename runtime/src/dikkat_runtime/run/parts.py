@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 
 from dikkat_runtime.errors import DataError, unreadable
-from dikkat_runtime.files import file_kind, kind_of
+from dikkat_runtime.files import file_kind, kind_of, reading_errors
 
 MANIFEST = "manifest.json"
 CONFIG = "config.json"
@@ -62,10 +62,8 @@ def check_folder(path: Path) -> None:
 
     Raises `DataError` for a link or a file, `MissingInputError`.
     """
-    try:
+    with reading_errors(path):
         kind = file_kind(path)
-    except OSError as error:
-        raise unreadable(path, error) from None
     if kind not in ("", "a folder") or (not kind and path.exists()):
         raise DataError("{path}: damaged: is {kind}, not a folder; restore the folder", path, kind or "a file")
 

@@ -5,9 +5,10 @@ import json
 import math
 import mmap
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -80,10 +81,25 @@ def require_memory(path: Path, precision: str) -> None:
 
 
 def read_weights(path: Path) -> dict[str, Array]:
+    """Return the whole weights that are stored at `path`: those of an adapter are the updated ones of its base.
+
+    Raises as `read_stored`, and `DataError` where an adapter does not fit its base.
+    """
+    stored, base = read_stored(path), base_of(path)
+    if base is None:
+        return stored
+    weights = dict(read_weights(base))
+    for name in dict.fromkeys(part.removesuffix(UP).removesuffix(DOWN) for part in stored):
+        up, down = factors_of(stored, name, np.shape(weights.get(name, ())), path)
+        weights[name] = weights[name] + up @ down
+    return weights
+
+
+def read_stored(path: Path) -> dict[str, Array]:
     """Return the float32 arrays of a safetensors file of dikkat after comparing its checksum.
 
-    Matrices that an export stored in eight bits are the rows of steps times their sizes, and those of an adapter the
-    updated ones of its base. Raises `MissingInputError` or `DataError`.
+    Matrices that an export stored in eight bits are the rows of steps times their sizes. An adapter has the factors of
+    what it adds to its base. Raises `MissingInputError` or `DataError`.
     """
     require_weights(path)
     stored = read_arrays(path, "F32", "I8")
@@ -97,34 +113,17 @@ def read_weights(path: Path) -> dict[str, Array]:
                 )
             weights[name] = steps * scale[:, None]
     _known[path] = None
-    return _adapted(path, weights) if any(name.endswith(UP) for name in weights) else weights
+    return weights
 
 
-class AdaptedWeights(dict[str, Array]):
-    """The whole weights of an adapter."""
-
-    def __init__(self, weights: Mapping[str, Array], base: Path, updated: Mapping[str, Array]) -> None:
-        """`updated` has what is not as in the file `base`."""
-        super().__init__({**weights, **updated})
-        self.base, self.updated = base, frozenset(updated)
-
-
-def _adapted(path: Path, factors: Mapping[str, Array]) -> AdaptedWeights:
-    """Return the weights of an adapter with these factors. Raises `DataError` where they do not fit its base."""
-    if (base := base_of(path)) is None:
-        raise DataError("{path}: damaged: names no base; restore the file", path)
-    before, updated = read_weights(base), dict[str, Array]()
-    for name in (name.removesuffix(UP) for name in sorted(factors) if name.endswith(UP)):
-        up, down, matrix = factors[name + UP], factors.get(name + DOWN), before.get(name)
-        if down is None or matrix is None or (up.shape, down.shape) != _factor_shapes(down, matrix):
-            raise DataError("{path}: damaged: {name} does not fit the matrix of its base; restore the file", path, name)
-        updated[name] = matrix + up @ down
-    return AdaptedWeights(before, base, updated)
-
-
-def _factor_shapes(down: Array, matrix: Array) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    rank = down.shape[:1]
-    return matrix.shape[:1] + rank, rank + matrix.shape[1:]
+def factors_of(stored: Mapping[str, Array], name: str, shape: tuple[int, ...], path: Path) -> tuple[Array, Array]:
+    """Return the factors (E, R) and (R, D) of an adapter's file for an array (E, D). Raises `DataError`."""
+    up, down = stored.get(name + UP), stored.get(name + DOWN)
+    if up is None or down is None or (up.shape, down.shape) != (shape[:1] + down.shape[:1], down.shape[:1] + shape[1:]):
+        raise DataError("{path}: damaged: {name} does not fit the matrix of its base; restore the file", path, name)
+    if not np.isfinite(up).all() or not np.isfinite(down).all():
+        raise DataError("{where}: damaged: {name} holds values that are not finite; train again", path, name)
+    return up, down
 
 
 def base_of(path: Path) -> Path | None:
@@ -171,16 +170,10 @@ def read_arrays(path: Path, *kinds: str) -> dict[str, Array]:
 
     Raises `MissingInputError` or `DataError`.
     """
-    try:
-        arrays, notes = _parse(_content(path), kinds)
+    with _damage_told(path):
+        arrays, notes = _parse(path, kinds)
         claimed = notes.pop("sha256")
         aliases = {alias: arrays[name] for alias, name in notes["aliases"].items()}
-    except OSError as error:
-        raise unreadable(path, error) from None
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise DataError(
-            "{where}: damaged, or not weights written by dikkat ({reason}); restore the file", path, error
-        ) from None
     if claimed != _digest(arrays, notes):
         raise DataError("{where}: damaged: its content does not match its checksum; restore the file", path)
     return arrays | aliases
@@ -206,13 +199,17 @@ def read_checksum(path: Path) -> str:
 
 def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
     """Return `part` of the notes in the header of a file. Raises `MissingInputError` or `DataError`."""
-    try:
+    with _damage_told(path):
         with open(open_regular(path, MAX_FILE_SIZE), "rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            if not 2 <= length <= MAX_HEADER_SIZE:
-                raise ValueError("its header does not fit into the file")
-            header = parse_json(file.read(length))
+            header, _ = _read_header(file)
         return part(parse_json(header["__metadata__"][_NOTES].encode()))
+
+
+@contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Turn what goes wrong while a file of weights is read into `MissingInputError` or `DataError`."""
+    try:
+        yield
     except OSError as error:
         raise unreadable(path, error) from None
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -221,41 +218,35 @@ def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
         ) from None
 
 
-def _content(path: Path) -> mmap.mmap:
-    """Map a file that is as long as its header says into memory: what an engine copies is not held twice."""
+def _read_header(file: BinaryIO) -> tuple[Any, int]:
+    """Return the header of a safetensors file, and where its values begin: 8 bytes of length, JSON, the values."""
+    length = int.from_bytes(file.read(8), "little")
+    if not 2 <= length <= min(MAX_HEADER_SIZE, os.fstat(file.fileno()).st_size - 8):
+        raise ValueError("its header does not fit into the file")
+    return parse_json(file.read(length)), 8 + length
+
+
+def _parse(path: Path, kinds: Sequence[str]) -> tuple[dict[str, Array], dict[str, Any]]:
+    """Return arrays and notes of a safetensors file that is as long as its header says.
+
+    The file is mapped into memory: what an engine copies is not held twice.
+    """
     with open(open_regular(path, MAX_FILE_SIZE), "rb") as file:
+        header, begin = _read_header(file)
+        notes = parse_json(header.pop("__metadata__")[_NOTES].encode())
         size = os.fstat(file.fileno()).st_size
-        length = int.from_bytes(file.read(8), "little")
-        if not 2 <= length <= min(MAX_HEADER_SIZE, size - 8):
-            raise ValueError("its header does not fit into the file")
-        header = parse_json(file.read(length))
-        end = (
-            8
-            + length
-            + max((entry["data_offsets"][1] for name, entry in header.items() if name[:2] != "__"), default=0)
-        )
+        end = begin + max((entry["data_offsets"][1] for entry in header.values()), default=0)
         if size != end:
             raise ValueError(f"it has {size:,} bytes, but its header tells of {end:,}")
-        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-
-
-def _parse(content: mmap.mmap, kinds: Sequence[str]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return arrays and notes of a safetensors file: 8 bytes of length, a JSON header, then the values."""
-    length = int.from_bytes(content[:8], "little")
-    if not 2 <= length <= min(MAX_HEADER_SIZE, len(content) - 8):
-        raise ValueError("its header does not fit into the file")
-    header = parse_json(content[8 : 8 + length])
-    notes = parse_json(header.pop("__metadata__")[_NOTES].encode())
-    values = memoryview(content)[8 + length :]
+        values = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))[begin:]
     arrays = {}
     for name, entry in header.items():
         shape, (start, end) = entry["shape"], entry["data_offsets"]
         if entry["dtype"] not in kinds:
             raise ValueError(f"{name} is of type {entry['dtype']}, not {kinds[0]}")
         kind = _TYPES[entry["dtype"]]
-        if not all(type(size) is int and size >= 0 for size in shape) or end - start != kind.itemsize * math.prod(
-            shape
-        ):
+        is_shape = all(type(size) is int and size >= 0 for size in shape)
+        if not is_shape or end - start != kind.itemsize * math.prod(shape):
             raise ValueError(f"the size of {name} does not fit its shape")
         if not 0 <= start <= end <= len(values):
             raise ValueError(f"{name} lies outside the file")

@@ -52,10 +52,7 @@ def _operation(endpoint: Endpoint, method: str, needs_key: bool) -> dict[str, An
     operation: dict[str, Any] = {
         "summary": endpoint.summary,
         "tags": [endpoint.dialect.name],
-        "responses": {
-            str(endpoint.status): success,
-            "default": {"description": "What is wrong.", "content": error},
-        },
+        "responses": {str(endpoint.status): success, "default": {"description": "What is wrong.", "content": error}},
     }
     parameters: list[dict[str, Any]] = [
         {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}

@@ -2,32 +2,35 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import numpy as np
 
 from dikkat_runtime.documents.memories import read_memory
-from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.engine.options import FORMALITIES, BeamOptions, Formality
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DikkatError, UsageError, msg
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config
+from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention, word_spans
-from dikkat_runtime.tasks.classifier import Classification, Classifier
+from dikkat_runtime.tasks.classifier import Classification, Classifier, Regressor
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.opening import OpenedModel
+from dikkat_runtime.tasks.tagger import Tagger
 from dikkat_runtime.tasks.translator import Translation, Translator
 from dikkat_runtime.text.glossary import Glossary, Term
 
 SAMPLE = "A short text, that the first one who asks does not have to wait for."
-ModelKind = Literal["translator", "classifier", "lm"]
+ModelKind = Literal["translator", "classifier", "lm", "encoder", "tagger", "regressor"]
 
 
 @dataclass(eq=False)
@@ -38,7 +41,7 @@ class ServedModel:
     kind: ModelKind
     path: Path
     model: Any
-    """A `Translator`, `Classifier` or `Generator`."""
+    """A `Translator`, `Classifier`, `Generator`, `Embedder`, `Tagger` or `Regressor`."""
     source: str = ""
     target: str = ""
     created: int = 0
@@ -64,9 +67,18 @@ class ServedModel:
         if memories:
             self.memories, self.model.memories = memories, list(memories.values())
 
+    def formality_of(self, fields: Fields) -> Formality:
+        """Return the formality that a request asks of a translator. Raises `RequestError` where it learned none."""
+        asked = cast("Formality", fields.choice("formality", "default", FORMALITIES))
+        if asked in ("more", "less") and not self.model.knows_formality:
+            raise RequestError("invalid", "formality is not supported for this target language", param="formality")
+        return asked
+
     @cached_property
     def embedder(self) -> Embedder:
         """The model as a source of vectors, loaded when it is first asked for; in the engine thread."""
+        if isinstance(self.model, Embedder):
+            return self.model
         return Embedder.load(self.path, self.precision, engine="native", threads=self.threads)
 
     @cached_property
@@ -118,6 +130,7 @@ class Translate:
     glossary: Glossary | None = None
     memory: str | None = None
     """The name of the only memory that is used; None where all are."""
+    formality: Formality = "default"
     unplaced: dict[str, tuple[Term, ...]] = field(default_factory=dict, compare=False)
     """The terms of the glossary that a translated segment does not hold, for segments with such terms."""
 
@@ -130,7 +143,7 @@ class Translate:
         """Return one translation for each text."""
         memories = None if self.memory is None else [self.model.memories[self.memory]]
         translations: list[Translation] = self.model.model.translate(
-            texts, self.options, glossary=self.glossary, memories=memories
+            texts, self.options, glossary=self.glossary, memories=memories, formality=self.formality
         )
         if self.glossary is not None:
             self.unplaced.update(
@@ -160,6 +173,14 @@ class Complete:
         return list(self.model.model.translate(sources, self.options, prefixes=prefixes, glossary=self.glossary))
 
 
+@cache
+def embedding(prompt: str | None) -> Function:
+    """Return the function from texts to vectors (D,), after the prompt of that name; one, so that requests share it."""
+    return lambda model, texts: [
+        np.asarray(vector, np.float32) for vector in model.embedder.stream(texts, prompt=prompt)
+    ]
+
+
 Task = Translate | Complete | ModelTask
 
 
@@ -175,9 +196,9 @@ def decide(model: ServedModel, texts: Sequence[str]) -> list[list[DecisiveWords]
     return [decisive_words(model.model, text) if ids else [] for text, ids in rows]
 
 
-def embed(model: ServedModel, texts: Sequence[str]) -> list[Array]:
-    """Return one vector (D,) for each text."""
-    return [np.asarray(vector, np.float32) for vector in model.embedder.stream(texts)]
+def answer(model: ServedModel, texts: Sequence[str]) -> list[Any]:
+    """Return what a tagger or a regression answers to each text."""
+    return list(model.model.stream(texts))
 
 
 def attend(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
@@ -198,16 +219,20 @@ def align_words(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[Ar
     return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
 
 
+_OTHERS: dict[str, type[OpenedModel]] = {
+    "classifier": Classifier, "lm": Generator, "encoder": Embedder, "tagger": Tagger, "regressor": Regressor,
+}  # fmt: skip
+
+
 def load_model(spec: str, precision: PrecisionName, threads: int | None, *, all_words: bool = False) -> ServedModel:
     """Load the run of DIR or NAME=DIR. Raises as the loading of its kind, and `UsageError` for unknown languages."""
     name, path = split_spec(spec)
     kind: ModelKind = read_config(path)["task"]
-    loaders: dict[str, Callable[[], Any]] = {
-        "translator": lambda: Translator.load(path, precision, engine="native", threads=threads, all_words=all_words),
-        "classifier": lambda: Classifier.load(path, precision, engine="native", threads=threads),
-        "lm": lambda: Generator.load(path, precision, engine="native", threads=threads),
-    }
-    model = ServedModel(name or path.resolve().name, kind, path, loaders[kind]())
+    if kind == "translator":
+        opened: Any = Translator.load(path, precision, engine="native", threads=threads, all_words=all_words)
+    else:
+        opened = _OTHERS[kind].load(path, precision, engine="native", threads=threads)
+    model = ServedModel(name or path.resolve().name, kind, path, opened)
     model.precision, model.threads = precision, threads
     model.created = int((path / "model.safetensors").stat().st_mtime)
     model.tokens_per_byte = model.count_tokens([SAMPLE])[0] / len(SAMPLE)

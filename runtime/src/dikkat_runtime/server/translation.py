@@ -63,9 +63,8 @@ async def translate_texts(
     call.check_queue()
     plain = [number for number, text in enumerate(texts) if is_plain(text, options)]
     beam = max(call.services.settings.beam_size, options.alternatives + 1)
-    task = Translate(
-        model, BeamOptions(beam_size=beam, n_best=options.alternatives + 1), options.glossary, options.memory
-    )
+    search = BeamOptions(beam_size=beam, n_best=options.alternatives + 1)
+    task = Translate(model, search, options.glossary, options.memory, model.formality_of(call.fields))
     plain_ranks = await _plain_texts(call, task, [texts[number] for number in plain], options)
     ranks = dict(zip(plain, plain_ranks, strict=True))
     if len(plain) < len(texts):
@@ -155,7 +154,7 @@ class Answer:
 
 
 async def answer_texts(
-    call: Call, texts: Sequence[str], source: str | None, target: str, options: TextOptions, name: str | None = None
+    call: Call, texts: Sequence[str], source: str | None, target: str, options: TextOptions
 ) -> list[Answer]:
     """Translate each text, from a language detected for each where `source` is left open.
 
@@ -164,7 +163,7 @@ async def answer_texts(
     sources = [await source_of(call, text, source) for text in texts]
     answers: dict[int, Answer] = {}
     for code in dict.fromkeys(code for code, _ in sources):
-        model = translator_for(call, code, target, name)
+        model = translator_for(call, code, target)
         own = [number for number, (other, _) in enumerate(sources) if other == code]
         results = await translate_texts(call, model, [texts[number] for number in own], options)
         for number, translated in zip(own, results, strict=True):
@@ -172,12 +171,12 @@ async def answer_texts(
     return [answers[number] for number in range(len(texts))]
 
 
-def translator_for(call: Call, source: str, target: str, name: str | None = None) -> ServedModel:
-    """Return the translator between two languages, or the one of a name.
+def translator_for(call: Call, source: str, target: str) -> ServedModel:
+    """Return the translator between two languages, or the one that the request names as its `model`.
 
     Raises `RequestError` that lists those served.
     """
-    if name:
+    if name := call.fields.optional_text("model"):
         return call.catalog.chosen(name, "translator")
     model = call.catalog.translator(source, target)
     if model is None:

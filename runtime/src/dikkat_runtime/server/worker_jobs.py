@@ -159,18 +159,19 @@ async def begin_document(call: Call, model: ServedModel) -> tuple[DocumentJob, a
         raise RequestError("unsupported", f"files of this kind are not translated here; these are: {' '.join(known)}")
     if call.services.is_draining:
         raise RequestError("unavailable", "the server is about to end", retry_after=1)
+    search = BeamOptions(beam_size=call.services.settings.beam_size)
+    task = Translate(model, search, formality=model.formality_of(call.fields))
     data = await upload.read()
     job = DocumentJob(name, call.owner)
     store = call.services.documents
     store.add(job)
     call.detach(call.services.settings.limits.document_seconds)
-    work = _translate(call, job, data, model, "text" if suffix == TEXT_SUFFIX else "document")
+    work = _translate(call, job, data, task, "text" if suffix == TEXT_SUFFIX else "document")
     return job, store.run(job, work, call.share.move().close)
 
 
-async def _translate(call: Call, job: DocumentJob, data: bytes, model: ServedModel, kind: str) -> None:
-    fields = {"kind": kind, "name": job.name, **_common(model, call.services.settings.limits, len(data))}
-    task = Translate(model, BeamOptions(beam_size=call.services.settings.beam_size))
+async def _translate(call: Call, job: DocumentJob, data: bytes, task: Translate, kind: str) -> None:
+    fields = {"kind": kind, "name": job.name, **_common(task.model, call.services.settings.limits, len(data))}
     try:
         answer, written = await do_job(call, Job(fields, data, task, job), call.services.document_turns)
         # a disk may be slow

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import IO, Any
 
-from dikkat_runtime.errors import MissingInputError, UsageError, joined, msg, plural, unreadable
+from dikkat_runtime.errors import MissingInputError, UsageError, joined, msg, plural
+from dikkat_runtime.files import reading_errors
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.rows.contract import FORMAT_NAMES, KNOWN, FormatName, format_of
 from dikkat_runtime.rows.locks import locked
@@ -75,11 +76,9 @@ def _files(folder: Path, outputs: Path, above: tuple[Path, ...]) -> Iterator[Pat
     here = folder.resolve()
     if here in above or (above and here == outputs):
         return
-    try:
+    with reading_errors(folder):
         # a folder may be listed, and what is in it be out of reach
         paths = [(path, path.is_dir()) for path in sorted(folder.iterdir()) if not path.name.startswith(_HIDDEN)]
-    except OSError as error:
-        raise unreadable(folder, error) from None
     for path, is_folder in paths:
         if is_folder:
             yield from _files(path, outputs, (*above, here))
@@ -95,11 +94,9 @@ def _identity(path: Path) -> tuple[int, int]:
 def _add(plan: Plan, path: Path, output: Path, asked: FormatName | None, *, is_named: bool) -> None:
     known = format_of(path, asked)
     if known is not None:
-        try:
-            size = path.stat().st_size
-        except OSError as error:
+        with reading_errors(path):
             # a link to nothing, else
-            raise unreadable(path, error) from None
+            size = path.stat().st_size
         plan.shards.append(Shard(path, output, known, size))
     elif is_named:
         raise UsageError("{path}: its name does not tell its format ({known}); name it with --format: {formats}").fill(

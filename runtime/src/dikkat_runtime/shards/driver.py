@@ -207,13 +207,7 @@ class Driver:
     """Works on shards by `num_workers` workers."""
 
     def __init__(
-        self,
-        workers: Workers,
-        num_workers: int,
-        shards: Sequence[Shard],
-        stream: IO[str] | None,
-        *,
-        threads: int = 1,
+        self, workers: Workers, num_workers: int, shards: Sequence[Shard], stream: IO[str] | None, *, threads: int = 1
     ) -> None:
         """`stream` gets the progress; each worker has so many `threads`."""
         self._workers, self._num_workers, self._threads = workers, num_workers, threads

@@ -1,7 +1,6 @@
 """Workers that are actors of Ray, on this computer or on a cluster whose nodes see the same files."""
 
 import os
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -10,6 +9,7 @@ from typing import Any
 from dikkat_runtime.errors import DikkatError, MissingInputError, UsageError, msg, plural
 from dikkat_runtime.native.cpu import usable_processors
 from dikkat_runtime.process_signals import signals_held
+from dikkat_runtime.shards.processes import search_path
 from dikkat_runtime.shards.work import Job, Shard, share_out, to_json
 from dikkat_runtime.shards.worker import Reply, Worker, failure
 
@@ -95,10 +95,7 @@ class RayWorkers:
         import ray
 
         self._ray, self._job, self._fingerprint = ray, job, dict(fingerprint)
-        variables = {
-            **job.thread_variables,
-            "PYTHONPATH": os.pathsep.join(filter(os.path.isabs, sys.path)),
-        }
+        variables = {**job.thread_variables, "PYTHONPATH": os.pathsep.join(search_path())}
         self._kind = ray.remote(_Actor).options(
             num_cpus=job.threads, max_restarts=0, runtime_env={"env_vars": variables}
         )

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, Literal
 
@@ -15,9 +16,8 @@ from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import RECORD, PrecisionName
 from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.errors import DataError, MissingInputError, StoppedError, unreadable
-from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular
+from dikkat_runtime.files import TEMPORARY_PREFIX, read_regular, reading_errors
 from dikkat_runtime.rows.contract import Format, FormatName
-from dikkat_runtime.rows.packed_files import reading_errors
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, WORD_TABLE
 from dikkat_runtime.run.strict_json import parse_json
 from dikkat_runtime.run.weights import read_checksum
@@ -25,7 +25,6 @@ from dikkat_runtime.tasks.corrections import FILE_NAME
 
 MAX_RECORD_SIZE = 1 << 20
 """Bytes."""
-_BLOCK = 1 << 20
 State = tuple[int, int, int]
 """Size, time of the last change, and number of a file."""
 
@@ -51,13 +50,10 @@ class Shard:
         return self.output.with_name(f"_{self.output.name}.errors.jsonl")
 
 
-def digest_of(file: IO[bytes]) -> str:
+def digest_of(file: BufferedReader) -> str:
     """Return the SHA-256 of an open file from its beginning."""
     file.seek(0)
-    digest = hashlib.sha256()
-    while content := file.read(_BLOCK):
-        digest.update(content)
-    return digest.hexdigest()
+    return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def read_record(path: Path) -> dict[str, Any] | None:
@@ -227,10 +223,8 @@ def model_fingerprint(job: Job) -> str:
         if (name == FILE_NAME and not job.corrections) or (name == SHORTLIST and job.all_words):
             continue
         path = job.run / name
-        try:
+        with reading_errors(path):
             content = path.read_bytes() if path.exists() else b""
-        except OSError as error:
-            raise unreadable(path, error) from None
         digest.update(json.dumps([name, hashlib.sha256(content).hexdigest()]).encode())
     return digest.hexdigest()
 

@@ -17,6 +17,7 @@ from dikkat_runtime.errors import DataError, DikkatError, StoppedError, UsageErr
 from dikkat_runtime.files import (
     TEMPORARY_PREFIX,
     make_folder,
+    reading_errors,
     sync_directory,
     temporary_next_to,
     write_atomically,
@@ -25,7 +26,7 @@ from dikkat_runtime.files import (
 )
 from dikkat_runtime.rows.contract import Failure, RowReader, Values
 from dikkat_runtime.rows.line_rows import JsonLines, LineReader, PlainText, RecordFormat, Table
-from dikkat_runtime.rows.packed_files import open_shard, reading_errors
+from dikkat_runtime.rows.packed_files import open_shard
 from dikkat_runtime.rows.parquet_rows import ParquetReader
 from dikkat_runtime.shards.models import RowModel
 from dikkat_runtime.shards.work import (

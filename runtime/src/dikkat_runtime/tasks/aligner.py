@@ -10,14 +10,12 @@ import numpy as np
 
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.settings import model_settings
-from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.parts import CONFIG, WEIGHTS
-from dikkat_runtime.run.weights import read_weights
-from dikkat_runtime.tasks.opening import load_tokenizers
+from dikkat_runtime.tasks.opening import load_tokenizers, open_weights
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 Span = tuple[int, int]
@@ -102,9 +100,8 @@ def word_weights(weights: Array, words: tuple[Spans, Spans], tokens: tuple[Spans
 
 def forced_attention(run: Path, config: Mapping[str, Any]) -> ForcedAttention:
     """Return the computation of a translator's cross-attention. Raises `UsageError` where it cannot be computed."""
-    settings, file = model_settings(config, str(run / CONFIG), FORCED), run / WEIGHTS
-    weights = Weights(read_weights(file), str(file), in_bytes=False, threads=available_threads())
-    return ForcedAttention(weights, settings)
+    settings = model_settings(config, str(run / CONFIG), FORCED)
+    return ForcedAttention(open_weights(run / WEIGHTS, settings, available_threads()), settings)
 
 
 def _spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> tuple[str, Spans]:

@@ -152,19 +152,23 @@ class Classifier(OpenedModel):
         At most `window` lines are read ahead; a window of 1 answers each line before it reads the next. Batch size and
         neighbours do not change a probability by more than rounding.
         """
+        for logits, lengths, is_unlike in self.scored(lines, batch_size, window):
+            for shares, length, unlike in zip(self.probabilities(logits), lengths, is_unlike, strict=True):
+                yield self._classification(shares, length, is_unlike=bool(unlike)) if length else NOTHING
+
+    def scored(self, lines: Iterable[str], batch_size: int, window: int) -> Iterator[tuple[Array, list[int], Array]]:
+        """Yield of each window of lines the logits (B, C), the numbers of tokens, and whether each is unlike training.
+
+        A text without words has no tokens, and the logits of the word table.
+        """
         reader = iter(lines)
         while texts := list(islice(reader, window)):
             encoded = self.encode(texts)
-            answers = [NOTHING] * len(texts)
             rows = [self.read(ids) if ids else [] for ids in encoded]
             logits, is_unlike = self.read_by_table(texts)
             for batch in length_batches([len(row) for row in rows], batch_size, BATCH_TOKENS):
                 logits[batch] += self.encoder_logits([rows[index] for index in batch])
-            shares = self.probabilities(logits)
-            for index, ids in enumerate(encoded):
-                if ids:
-                    answers[index] = self._classification(shares[index], len(ids), is_unlike=bool(is_unlike[index]))
-            yield from answers
+            yield logits, [len(ids) for ids in encoded], is_unlike
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return all ids of each text; none for a text without words."""
@@ -208,6 +212,37 @@ class Classifier(OpenedModel):
         chosen = [index for index in order if shares[index] >= self.cuts[index]] if self.is_multi_label else [best]
         labels = tuple(self.labels[index] for index in chosen)
         return Classification(self.labels[best], float(shares[best]), by_label, labels, num_tokens, is_unlike)
+
+
+class ImportedHead(OpenedModel):
+    """Base of imported models that read texts as a classifier does, and answer something else than its class."""
+
+    def __init__(self, reader: Classifier) -> None:
+        self.reader, self.request = reader, reader.request
+        self.engine, self.tokenizer = reader.engine, reader.tokenizer
+
+    @classmethod
+    def of_request(cls, request: EngineRequest) -> Self:
+        """Return the model that is asked for; raises as `load`."""
+        return cls(Classifier.of_request(request))
+
+
+class Regressor(ImportedHead):
+    """An imported model that answers a text with a number, or with one for each of its outputs."""
+
+    kind = "regressor"
+
+    def predict(self, texts: Iterable[str]) -> list[dict[str, float]]:
+        """Return the numbers of each text by the names of the outputs; none for a text without words."""
+        return list(self.stream(texts))
+
+    def stream(
+        self, lines: Iterable[str], *, batch_size: int = BATCH_SIZE, window: int = WINDOW
+    ) -> Iterator[dict[str, float]]:
+        """Answer an endless stream in order, in constant memory; see `Classifier.stream`."""
+        for logits, lengths, _ in self.reader.scored(lines, batch_size, window):
+            for numbers, length in zip(logits.tolist(), lengths, strict=True):
+                yield dict(zip(self.reader.labels, numbers, strict=True)) if length else {}
 
 
 def written(answer: Classification, labels: Collection[str], abstain: float = 0.0) -> str:

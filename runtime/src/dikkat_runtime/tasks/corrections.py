@@ -85,19 +85,27 @@ class Corrections(KnownTranslations):
         return list(self._current().values())
 
     def add(self, source: str, target: str) -> str | None:
-        """Keep a correction; return the one whose place it takes, None where there was none.
+        """Keep a correction; return the one whose place it takes, None where there was none. Raises as `add_all`."""
+        return self.add_all([(source, target)])[0]
+
+    def add_all(self, pairs: Sequence[tuple[str, str]]) -> list[str | None]:
+        """Keep corrections, all or none; return for each the one whose place it takes.
 
         Raises `UsageError` for an empty text or more than one line, `CannotCreateError` and `DiskError`.
         """
-        for name, text in (("source", source), ("target", target)):
+        named = ((name, text) for pair in pairs for name, text in zip(("source", "target"), pair, strict=True))
+        for name, text in named:
             if not _is_line(text):
                 raise UsageError("the {name} of a correction must be one line of text, not {text}", name, repr(text))
+        replaced = []
         with locked_run(self._run, _PATIENCE):
             texts = dict(self._current())
-            before = texts.pop(_key(source), None)
-            texts[_key(source)] = (source.strip(), target.strip())
+            for source, target in pairs:
+                before = texts.pop(_key(source), None)
+                replaced.append(None if before is None else before[1])
+                texts[_key(source)] = (source.strip(), target.strip())
             self._write(texts)
-        return None if before is None else before[1]
+        return replaced
 
     def remove(self, source: str) -> None:
         """Forget the correction of a source. Raises `UsageError` where there is none."""

@@ -1,7 +1,7 @@
 """Compute vectors of lines of text, and of their tokens, by any model and engine; also of what a translator writes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -11,10 +11,10 @@ import numpy as np
 from dikkat_runtime.engine.choose import EngineRequest, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName, Memory, Rows, TextEngine
 from dikkat_runtime.engine.ensemble import first_member
-from dikkat_runtime.engine.native_texts import mean
+from dikkat_runtime.engine.native_texts import pooled_by
 from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName, native_precision
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config, section
 from dikkat_runtime.run.manifest import checked
@@ -26,7 +26,7 @@ from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.opening import OpenedModel, native_encoder, open_engine, vocabulary_sizes
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE, BATCH_TOKENS = 32, 8192
@@ -59,8 +59,19 @@ class TextReading:
     """Returns the ids that the model reads: no more than it can, between its special tokens."""
     longest: int
     """Most ids of a text that are read."""
-    labels: Callable[[Sequence[int]], list[str]]
-    """Returns a label for each id."""
+    tokenizer: AnyTokenizer
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    """What may be put before a text, by name."""
+    default_prompt: str = ""
+    """The name of the prompt where none is asked for; empty for none."""
+
+    def prompt(self, name: str | None) -> str:
+        """Return the prompt of a name, by default the usual one. Raises `UsageError` where there is none."""
+        name = self.default_prompt if name is None else name
+        if name and name not in self.prompts:
+            known = ", ".join(self.prompts) or msg("none")
+            raise UsageError("there is no prompt {name}; this model has {known}", repr(name), known)
+        return self.prompts[name] if name else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +87,21 @@ class Embedder(OpenedModel):
 
     def __init__(self, engine: TextEngine, reading: TextReading) -> None:
         self.engine: TextEngine = engine
-        self.reading = reading
+        self.reading, self.tokenizer = reading, reading.tokenizer
 
     @classmethod
     def of_request(cls, request: EngineRequest) -> "Embedder":
         """Return the embedder that is asked for; raises as `load`, and `UsageError` for a kind without vectors."""
         run, config = request.run, request.config
         kind = config["task"]
-        if kind == "classifier":
+        if kind in ("classifier", "tagger", "regressor"):
             return of_classifier(Classifier.of_request(request))
         if kind == "lm":
             generator = Generator.of_request(request)
             # the mean of the states before the output matrix; a model of ours begins a text with a mark
             begin = (BOS_ID,) if isinstance(generator.tokenizer, Tokenizer) else ()
             longest, own = longest_text(run, config, generator.context, special=len(begin)), generator.tokenizer
-            reading = TextReading(own.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, own.labels)
+            reading = TextReading(own.encode_batch, lambda ids: [*begin, *ids[:longest]], longest, own)
             return cls(generator.engine, reading)
         if kind == "encoder":
             return of_encoder(request)
@@ -106,7 +117,7 @@ class Embedder(OpenedModel):
             encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
             frame=lambda ids: source_ids(ids[:most], add_eos),
             longest=most,
-            labels=translator.tokenizer.labels,
+            tokenizer=translator.tokenizer,
         )
         return cls(EncoderOfTranslator(first_member(translator.engine), width, add_eos), reading)
 
@@ -115,29 +126,31 @@ class Embedder(OpenedModel):
         """D, the entries of a vector."""
         return self.engine.width
 
-    def stream(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Array]:
+    def stream(self, lines: Iterable[str], *, window: int = WINDOW, prompt: str | None = None) -> Iterator[Array]:
         """Yield only the vector (D,) of each line; see `sentences`."""
-        return (vector.values for vector in self.sentences(lines, window=window))
+        return (vector.values for vector in self.sentences(lines, window=window, prompt=prompt))
 
-    def sentences(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
+    def sentences(self, lines: Iterable[str], *, window: int = WINDOW, prompt: str | None = None) -> Iterator[Vector]:
         """Yield one vector a line, in order and in constant memory; that of a line of white space is zero.
 
         Neighbours and batches do not change a vector by more than rounding. At most `window` lines are read ahead.
+        The `prompt` of that name is put before each line. Raises `UsageError` where there is none.
         """
-        for line, _, pooled in self._stream(lines, window):
+        for line, _, pooled in self._stream(lines, window, prompt):
             yield Vector(line.number, line.text, pooled, line.left_out)
 
-    def tokens(self, lines: Iterable[str], *, window: int = WINDOW) -> Iterator[Vector]:
+    def tokens(self, lines: Iterable[str], *, window: int = WINDOW, prompt: str | None = None) -> Iterator[Vector]:
         """Yield a vector a token, special ones included, line by line; a line of white space has no tokens."""
-        for line, states, _ in self._stream(lines, window):
-            rows = zip(self.reading.labels(line.ids), states, strict=True)
+        for line, states, _ in self._stream(lines, window, prompt):
+            rows = zip(self.tokenizer.labels(line.ids), states, strict=True)
             yield from (Vector(line.number, label, values, line.left_out) for label, values in rows)
 
-    def _stream(self, lines: Iterable[str], window: int) -> Iterator[tuple[_Line, Array, Array]]:
+    def _stream(self, lines: Iterable[str], window: int, prompt: str | None) -> Iterator[tuple[_Line, Array, Array]]:
         """Yield each line with the states (S, D) of its tokens and its vector (D,), zero without tokens."""
         numbered, nothing = enumerate(lines, start=1), np.zeros(self.width, np.float32)
+        before = self.reading.prompt(prompt)
         while some := list(islice(numbered, window)):
-            batch = self._read(some)
+            batch = self._read(some, before)
             read = dict.fromkeys(range(len(batch)), (nothing[:0], nothing))
             for indices in length_batches([len(line.ids) for line in batch], BATCH_SIZE, BATCH_TOKENS):
                 memory = self.engine.hidden([batch[index].ids for index in indices])
@@ -145,8 +158,8 @@ class Embedder(OpenedModel):
                     read[index] = states[: len(batch[index].ids)], pooled
             yield from ((line, *read[number]) for number, line in enumerate(batch))
 
-    def _read(self, numbered: Sequence[tuple[int, str]]) -> list[_Line]:
-        texts = iter(self.reading.encode([text.strip() for _, text in numbered if text.strip()]))
+    def _read(self, numbered: Sequence[tuple[int, str]], before: str) -> list[_Line]:
+        texts = iter(self.reading.encode([(before + text).strip() for _, text in numbered if text.strip()]))
         lines = []
         for number, text in numbered:
             ids = next(texts) if text.strip() else []
@@ -174,7 +187,7 @@ class EncoderOfTranslator:
 
     def pool(self, memory: Memory) -> Array:
         """Return the mean (B, D) of the states of each text."""
-        return mean(memory)
+        return pooled_by(memory, "mean")
 
 
 def tsv_line(vector: Vector, with_line: bool = False) -> str:
@@ -189,7 +202,7 @@ def tsv_line(vector: Vector, with_line: bool = False) -> str:
 
 def of_classifier(classifier: Classifier) -> Embedder:
     """Return the embedder of a classifier's encoder, with the pooling that its classes are computed from."""
-    reading = TextReading(classifier.encode, classifier.read, classifier.max_tokens, classifier.tokenizer.labels)
+    reading = TextReading(classifier.encode, classifier.read, classifier.max_tokens, classifier.tokenizer)
     return Embedder(classifier.engine, reading)
 
 
@@ -197,10 +210,11 @@ def of_encoder(request: EngineRequest) -> Embedder:
     """Return the embedder of an imported encoder, which reads texts between its special tokens."""
     run, config = request.run, request.config
     tokenizer = ForeignTokenizer.load(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0])
-    most = int(section(config, "encoder", run).get("max_length", 512))
-    longest = longest_text(run, config, most, special=tokenizer.frame_size)
+    around = section(config, "encoder", run)
+    longest = longest_text(run, config, int(around.get("max_length", 512)), special=tokenizer.frame_size)
+    prompts = around.get("prompts", {}), around.get("default_prompt", "")
     reading = TextReading(
-        tokenizer.encode_batch, lambda ids: tokenizer.framed(ids[:longest]), longest, tokenizer.labels
+        tokenizer.encode_batch, lambda ids: tokenizer.framed(ids[:longest]), longest, tokenizer, *prompts
     )
     embedder = Embedder(open_engine(request, native_encoder), reading)
     embedder.request = request

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property, partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, ClassVar, Self, TypeVar
 from weakref import WeakValueDictionary
@@ -15,22 +16,26 @@ from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeEncoder, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.engine.settings import MAX_VALUE, NATIVE, STACK, model_settings
+from dikkat_runtime.engine.settings import MAX_VALUE, NATIVE, STACK, ModelSettings, model_settings
 from dikkat_runtime.engine.shortlist import read_shortlist
+from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import ACTIVATIONS
 from dikkat_runtime.run.config import labels_of, member_runs, read_config, read_settings, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import note_changed_settings
 from dikkat_runtime.run.parts import CONFIG, TARGET_TOKENIZER, TOKENIZER, WEIGHTS
-from dikkat_runtime.run.weights import AdaptedWeights, read_weights, require_memory
-from dikkat_runtime.text.tokenizer import Tokenizer
+from dikkat_runtime.run.weights import base_of, read_stored, read_weights, require_memory
+from dikkat_runtime.text.tokenizer import Tokenizer, tokenizer_content
 
 EngineT = TypeVar("EngineT", bound=NativeStack)
 OpenNative = Callable[[EngineRequest, Precision], NativeEngine | NativeStack]
 
 _OBJECTIVES = ("cross_entropy", "binary", "multi_label")
 _POOLINGS = ("mean", "first", "attention", "max")
+_ENCODER_POOLINGS = ("mean", "first", "max", "mean_sqrt_length", "weighted_mean", "last")
+_TRANSFORMS = (*ACTIVATIONS, "tanh")
 _READINGS = ("causal", "masked", "prefix")
 
 
@@ -142,33 +147,31 @@ def native_translation(request: EngineRequest, precision: Precision, *, all_word
     """Return the native engine with the weights of a translator's run; with `all_words` its shortlist is left aside."""
     settings = model_settings(request.config, str(request.run / CONFIG), NATIVE)
     shortlist = None if all_words else read_shortlist(request.run, request.config, settings)
-    path, threads = request.run / WEIGHTS, request.threads
-    require_memory(path, precision)
-    arrays, adapts = read_weights(path), None
-    if isinstance(arrays, AdaptedWeights):
-        base = arrays.base.parent
-        adapts = _engine_of(replace(request, run=base), precision), arrays.updated
-    engine = NativeEngine(
-        settings, arrays, str(path), precision=precision, threads=threads, shortlist=shortlist, adapts=adapts
-    )
+    threads = available_threads() if request.threads is None else request.threads
+    weights = open_weights(request.run / WEIGHTS, settings, threads, precision)
+    engine = NativeEngine(settings, weights, shortlist=shortlist)
     # what C reads is copied by now
-    arrays.clear()
-    _engines[path, path.stat().st_mtime_ns, precision, threads] = engine
+    weights.forget_file()
     return engine
 
 
-_engines: "WeakValueDictionary[tuple[Path, int, str, int | None], NativeEngine]" = WeakValueDictionary()
-"""The engines of this process by file, its time of change, precision and threads, for adapters to share."""
+_open: "WeakValueDictionary[tuple[Path, int, ModelSettings, int, Precision], Weights]" = WeakValueDictionary()
+"""The weights of this process by file, its time of change, model, threads and precision."""
 
 
-def _engine_of(request: EngineRequest, precision: Precision) -> NativeEngine:
-    """Return the engine with the weights of an adapter's base, opened where nobody has."""
-    path = request.run / WEIGHTS
-    engine = _engines.get((path, path.stat().st_mtime_ns, precision, request.threads))
-    if engine is None:
-        of_base = replace(request, config=read_config(request.run, "translator"))
-        engine = native_translation(of_base, precision, all_words=True)
-    return engine
+def open_weights(path: Path, settings: ModelSettings, threads: int, precision: Precision = "float32") -> Weights:
+    """Return the weights of a translator, which all who have them open share, as adapters do those of their base.
+
+    Raises `OutOfMemoryError` where they do not fit, `MissingInputError` or `DataError`.
+    """
+    key = path.resolve(), path.stat().st_mtime_ns if path.exists() else 0, settings, threads, precision
+    weights = _open.get(key)
+    if weights is None:
+        require_memory(path, precision)
+        stored, base = read_stored(path), base_of(path)
+        of_base = None if base is None else open_weights(base, settings, threads, precision)
+        weights = _open[key] = Weights(stored, str(path), precision == "int8", threads, base=of_base)
+    return weights
 
 
 def native_classifier(request: EngineRequest, precision: Precision) -> NativeClassifier:
@@ -177,16 +180,17 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
     head_config, labels = section(request.config, "classifier", run), labels_of(run, request.config)
     pooling = _known(run, "classifier", head_config, "pooling", "mean", _POOLINGS)
     objective = _known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES)
-    outputs = 1 if objective == "binary" else len(labels)
     rows = head_config.get("ngram_rows", 0)
     if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
         raise DataError("{run}: damaged: classifier.ngram_rows is {rows}; restore the file", run / CONFIG, repr(rows))
-    transform = _known(run, "classifier", head_config, "transform", None, (None, *ACTIVATIONS, "tanh"))
+    transform = _known(run, "classifier", head_config, "transform", None, (None, *_TRANSFORMS))
     norm = _known(run, "classifier", head_config, "transform_norm", False, (False, True))
     make = partial(
         NativeClassifier,
         pooling=pooling,
-        outputs=outputs,
+        outputs=len(labels),
+        is_binary=objective == "binary",
+        per_token=request.config["task"] == "tagger",
         ngram_rows=rows,
         transform=transform,
         transform_norm=norm,
@@ -205,13 +209,20 @@ def native_encoder(request: EngineRequest, precision: Precision) -> NativeEncode
     """Return the native engine with the weights of an imported encoder's run."""
     run, head_config = request.run, section(request.config, "encoder", request.run)
     has_pooler = _known(run, "encoder", head_config, "pooler", False, (False, True))
-    poolings = ("mean", "first", "pooler") if has_pooler else ("mean", "first")
+    poolings = (*_ENCODER_POOLINGS, *(("pooler",) if has_pooler else ()))
+    try:
+        dense = [(int(width), str(activation)) for width, activation in head_config.get("dense", [])]
+    except (TypeError, ValueError):
+        dense = [(0, "")]
+    if not all(0 < width <= MAX_VALUE and activation in (*_TRANSFORMS, "identity") for width, activation in dense):
+        raise DataError("{run}: damaged: encoder.dense is not a list of layers; restore the file", run / CONFIG)
     make = partial(
         NativeEncoder,
         segments=head_config.get("segments", 2),
         pooling=_known(run, "encoder", head_config, "pooling", "mean", poolings),
         has_pooler=has_pooler,
         normalize=_known(run, "encoder", head_config, "normalize", False, (False, True)),
+        dense=dense,
     )
     return _native_stack(make, request, precision)
 
@@ -257,10 +268,23 @@ def load_tokenizers(run: Path, config: Mapping[str, Any]) -> tuple[Tokenizer, To
         raise DataError(
             "{run}: damaged: data.vocabularies is {kind}, but model.target_vocab_size is {size}; restore the file"
         ).fill(run / CONFIG, kind, size)
-    source = Tokenizer.load(checked(run, TOKENIZER), source_size, str(data.get("source_language", "")))
+    source = _tokenizer(checked(run, TOKENIZER), source_size, str(data.get("source_language", "")))
     language = str(data.get("target_language", ""))
     if kind == "shared_ids":
-        return source, Tokenizer.load(checked(run, TARGET_TOKENIZER), source_size, language)
+        return source, _tokenizer(checked(run, TARGET_TOKENIZER), source_size, language)
     if size is None:
         return source, source
-    return source, Tokenizer.load(checked(run, TARGET_TOKENIZER), size, language, "target_vocab_size")
+    return source, _tokenizer(checked(run, TARGET_TOKENIZER), size, language, "target_vocab_size")
+
+
+_tokenizers: "WeakValueDictionary[tuple[object, ...], Tokenizer]" = WeakValueDictionary()
+"""The tokenizers of this process by the checksum of their file, and what else they were loaded by."""
+
+
+def _tokenizer(path: Path, *chosen: Any) -> Tokenizer:
+    """Return `Tokenizer.load(path, *chosen)`, which all who load an equal file share."""
+    key = sha256(tokenizer_content(path)).digest(), *chosen
+    tokenizer = _tokenizers.get(key)
+    if tokenizer is None:
+        tokenizer = _tokenizers[key] = Tokenizer.load(path, *chosen)
+    return tokenizer

@@ -32,6 +32,8 @@ _ASCII = frozenset(map(chr, range(128)))
 FINAL_MARKS = re.compile(r"(?<![\s!?])\s?(?P<marks>[!?](?:\s?[!?])+)$")
 FINAL_MARK = re.compile(r"[.!?…。！？｡؟۔।]$")
 """The mark at the end of a sentence, in any of the scripts that have one of their own."""
+FORMALITY_MARKS = {"more": ">>formal<< ", "less": ">>informal<< "}
+"""What a text begins with for a translator that has learned formality (Sennrich et al. 2016, naacl.org N16-1005)."""
 LANGUAGE_MARK = re.compile(r">>[^<>\s]+<<\s*")
 
 

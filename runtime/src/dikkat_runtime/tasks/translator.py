@@ -9,7 +9,14 @@ from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.constraints import rows_of_beam
 from dikkat_runtime.engine.contract import Engine, EngineName
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Device, SamplingOptions, SearchDefaults
+from dikkat_runtime.engine.options import (
+    BeamOptions,
+    DecodingOptions,
+    Device,
+    Formality,
+    SamplingOptions,
+    SearchDefaults,
+)
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.stepwise import ResumableSearch
 from dikkat_runtime.errors import UsageError, msg
@@ -25,13 +32,13 @@ from dikkat_runtime.tasks.demand_keeping import Decode, DemandKeeper, LossJudge,
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
-from dikkat_runtime.tasks.reading import Manner, Reading, limits_of_run, usual_forms_of
+from dikkat_runtime.tasks.reading import FORMALITY_MARKS, Manner, Reading, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
 from dikkat_runtime.tasks.term_placement import TermPlacer
 from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes, translations_of
 from dikkat_runtime.text.glossary import Glossary
 from dikkat_runtime.text.placeholders import has_words
-from dikkat_runtime.text.segmentation import ReadingLimits, Segmenter
+from dikkat_runtime.text.segmentation import Encode, ReadingLimits, Segmenter
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 __all__ = ["BEAM", "WINDOW", "Translation", "Translator"]
@@ -76,6 +83,8 @@ class Translator(OpenedModel):
         """The words of the training text in small letters, and their usual forms; the most frequent first."""
         self.corrections: Corrections | None = None
         """The corrections of people; None where they are ignored."""
+        self.knows_formality = False
+        """Whether training showed it texts with marks of formality."""
         self.memories: Sequence[KnownTranslations] = ()
         """Translation memories, the one that counts first before the others."""
 
@@ -127,6 +136,7 @@ class Translator(OpenedModel):
         translator.request = request
         translator.defaults = SearchDefaults.of_run(config, where)
         translator.usual_forms = usual_forms_of(config, language)
+        translator.knows_formality = data.get("formality") is True
         translator.corrections = Corrections(run)
         return translator
 
@@ -154,13 +164,12 @@ class Translator(OpenedModel):
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
         memories: Sequence[KnownTranslations] | None = None,
+        formality: Formality = "default",
     ) -> list[Translation]:
         """Translate all of `texts`, by beam search where no `options` say otherwise; see `stream`."""
         beam = BeamOptions(beam_size=beam_size, n_best=n_best, length_penalty=length_penalty)
-        chosen = beam if options is None else options
-        return list(
-            self.stream(texts, chosen, prefixes=prefixes, glossary=glossary, confidence=confidence, memories=memories)
-        )
+        stream = partial(self.stream, prefixes=prefixes, glossary=glossary, confidence=confidence, memories=memories)
+        return list(stream(texts, beam if options is None else options, formality=formality))
 
     def stream(
         self,
@@ -175,6 +184,7 @@ class Translator(OpenedModel):
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
         memories: Sequence[KnownTranslations] | None = None,
+        formality: Formality = "default",
     ) -> Iterator[Translation]:
         """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
 
@@ -189,9 +199,17 @@ class Translator(OpenedModel):
         terms of `glossary`, each in one of its forms. A translation begins with the text of `prefixes`, one for each
         line, and continues in the best way. With `confidence`, from `judge`, each has the probability
         that it is right. What stands in `memories`, by default those of the translator, comes back as it is there, and
-        what is like it is translated more like it. Raises `UsageError` for a glossary or prefixes where translations
-        are sampled.
+        what is like it is translated more like it. `formality` asks for the formal or the familiar "you". Raises
+        `UsageError` for one that the run has not learned, unless it is only preferred, and for a glossary or prefixes
+        where translations are sampled.
         """
+        mark = FORMALITY_MARKS.get(formality.removeprefix("prefer_"), "")
+        if mark and not self.knows_formality:
+            if not formality.startswith("prefer_"):
+                raise UsageError(
+                    "this run has learned no formality; train with --set data.formality=true, or ask for {preferred}"
+                ).fill(f"prefer_{formality}")
+            mark = ""
         if window is None:
             # of more lines the batches have sentences of more equal lengths
             window = max(WINDOW, BATCHES_AHEAD * (self.engine.info.batch_size or 0))
@@ -204,7 +222,7 @@ class Translator(OpenedModel):
         notes = self.notes if notes is None else notes
         options = self.defaults.resolved(options)
         translator = self.line_translator(
-            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence, known=known
+            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence, known=known, mark=mark
         )
         yield from translator.translate(lines, window, prefixes)
 
@@ -231,15 +249,22 @@ class Translator(OpenedModel):
         glossary: Glossary | None = None,
         judge: Judge | None = None,
         known: Sequence[KnownTranslations] | None = None,
+        mark: str = "",
     ) -> LineTranslator:
-        """Return the translator of lines that joins the translations which `decode` returns for their pieces."""
-        encode = partial(self.tokenizer.encode_batch, language=self.language)
+        """Return the translator of lines that joins the translations which `decode` returns for their pieces.
+
+        The model reads each piece with `mark` in front.
+        """
+
+        def marked(encode: Encode, texts: Sequence[str]) -> Sequence[Sequence[int]]:
+            return encode([mark + text for text in texts])
+
         known = self.known() if known is None else known
         for translations in known:
             translations.refresh()
         return LineTranslator(
-            Segmenter(self.reading.encode, self.limits, self.language),
-            encode,
+            Segmenter(partial(marked, self.reading.encode), self.limits, self.language),
+            partial(marked, partial(self.tokenizer.encode_batch, language=self.language)),
             PieceTranslator(decode, self.keeper, options, retry=retry_loops),
             options,
             notes,

@@ -5,7 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from dikkat_runtime.errors import DataError, unreadable
+from dikkat_runtime.errors import DataError
+from dikkat_runtime.files import reading_errors
 
 MAX_BYTES = 16 * 2**20
 """Three times the largest tokenizer that is known, one of half a million entries."""
@@ -36,23 +37,18 @@ def read_regular(path: Path, most: int) -> bytes:
     Raises `MissingInputError`, or `DataError` for a folder, a device or over `most` bytes.
     """
     require_regular(path)
-    try:
-        with path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            if size > most:
-                raise DataError("{path}: has more than {limit:,} bytes, which such a file never has", path, most)
-            return file.read(size)
-    except OSError as error:
-        raise unreadable(path, error) from None
+    with reading_errors(path), path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise DataError("{path}: has more than {limit:,} bytes, which such a file never has", path, most)
+        return file.read(size)
 
 
 def require_regular(path: Path) -> None:
     """Raise `MissingInputError` where nothing is, `DataError` for a folder, pipe or device; a link is followed."""
-    try:
+    with reading_errors(path):
         regular = path.is_file()
         path.stat()
-    except OSError as error:
-        raise unreadable(path, error) from None
     if not regular:
         raise DataError("{path}: is not a regular file", path)
 

@@ -80,11 +80,15 @@ class ForeignTokenizer:
 
     def encode_batch(self, texts: Sequence[str], language: str = "") -> list[list[int]]:
         """Return ids of each text, in order. Raises `DataError` for half a surrogate pair."""
+        return [encoding.ids for encoding in self.encodings(texts, placed=False)]
+
+    def encodings(self, texts: Sequence[str], *, placed: bool = True) -> list[tokenizers.Encoding]:
+        """Return ids of each text, with their spans in it where they are `placed`. Raises as `encode_batch`."""
+        encode = self._inner.encode_batch if placed else self._inner.encode_batch_fast
         try:
-            encodings = self._inner.encode_batch_fast(list(texts), add_special_tokens=False)
+            return list(encode(list(texts), add_special_tokens=False))
         except (TypeError, UnicodeEncodeError):
             raise DataError("a text holds half of a surrogate pair, which is not text") from None
-        return [encoding.ids for encoding in encodings]
 
     def framed(self, ids: Sequence[int]) -> list[int]:
         """Return `ids` between the special tokens of training, as in [CLS] … [SEP]."""

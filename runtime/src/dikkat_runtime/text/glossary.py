@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from dikkat_runtime.errors import DataError, msg, unreadable
-from dikkat_runtime.files import read_regular
+from dikkat_runtime.errors import DataError, msg
+from dikkat_runtime.files import read_regular, reading_errors
 from dikkat_runtime.text.casing import capitalized, lower
 from dikkat_runtime.text.demanded import Demanded
 
@@ -45,10 +45,8 @@ class Glossary:
         Raises `MissingInputError`, or `DataError` with file and line for a row that is malformed, empty, repeated,
         or contradicts a row before it.
         """
-        try:
+        with reading_errors(path):
             content = read_regular(path, MAX_FILE_SIZE)
-        except OSError as error:
-            raise unreadable(path, error) from None
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError as error:

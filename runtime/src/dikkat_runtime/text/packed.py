@@ -1,4 +1,4 @@
-"""Read the bytes of a file, unpacked on the way where it is packed with gzip, bzip2, xz, zstd or zip.
+"""Read the bytes of a file, unpacked on the way where it is compressed with gzip, bzip2, xz, zstd or zip.
 
 The first bytes tell how a file is packed; its name does not count. Unpacking streams, and a file that unpacks to far
 more than text does is given up before it fills memory or disk.

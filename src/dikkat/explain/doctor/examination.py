@@ -164,10 +164,7 @@ def changed_by_padding(specimen: Specimen) -> tuple[float, str]:
     hidden = torch.where(exact.mask, exact.source, exact.others(exact.source))
     others = distance(exact.logits(hidden, exact.target, exact.mask), ragged)
     return worst(
-        {
-            msg("{count} more columns of padding", EXTRA): appended,
-            msg("other tokens that the mask hides"): others,
-        }
+        {msg("{count} more columns of padding", EXTRA): appended, msg("other tokens that the mask hides"): others}
     )
 
 

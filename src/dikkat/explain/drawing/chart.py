@@ -24,11 +24,8 @@ def escaped(text: str) -> str:
 
     Characters that XML forbids, controls and lone surrogates become "·".
     """
-    return html.escape("".join(" " if mark in "\t\n" else "·" if _is_forbidden(mark) else mark for mark in text))
-
-
-def _is_forbidden(mark: str) -> bool:
-    return mark in "\ufffe\uffff" or unicodedata.category(mark) in ("Cc", "Cs")
+    forbidden = {mark for mark in text if mark in "\ufffe\uffff" or unicodedata.category(mark) in ("Cc", "Cs")}
+    return html.escape("".join(" " if mark in "\t\n" else "·" if mark in forbidden else mark for mark in text))
 
 
 def text_width(text: str, size: float, *, bold: bool = False) -> float:
@@ -188,10 +185,7 @@ class _Axes:
     def at(self, x: float, y: float) -> tuple[float, float]:
         """The place of a point in the drawing."""
         right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
-        return (
-            _LEFT + (right - _LEFT) * _share(x, self.x_range),
-            bottom - (bottom - _TOP) * _share(y, self.y_range),
-        )
+        return (_LEFT + (right - _LEFT) * _share(x, self.x_range), bottom - (bottom - _TOP) * _share(y, self.y_range))
 
     def as_svg(self) -> str:
         """The whole drawing."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from dikkat.explain.pictures import check_format, new_figure, save_figure
 from dikkat.nn.positions import Layout, frequencies, sinusoids
 from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.localization import translated
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -138,9 +139,9 @@ def draw_positions(table: PositionTable, columns: Sequence[int], shift: int, pat
     _draw_waves(top.subplots(), table, columns)
     left, right = bottom.subplots(1, 2, width_ratios=(1.35, 1))
     image = left.imshow(table.values, cmap="Blues", aspect="auto", interpolation="nearest")
-    left.set_xlabel("Column (encoding dimension)")
-    left.set_ylabel("Row (position)")
-    left.set_title("The whole table", loc="left", fontsize=11)
+    left.set_xlabel(translated("Column (encoding dimension)"))
+    left.set_ylabel(translated("Row (position)"))
+    left.set_title(translated("The whole table"), loc="left", fontsize=11)
     bottom.colorbar(image, ax=left)
     _draw_rotation(right, table, columns, shift)
     save_figure(figure, path)
@@ -154,12 +155,12 @@ def _draw_waves(axes: "Axes", table: PositionTable, columns: Sequence[int]) -> N
             color=_COLOURS[index % len(_COLOURS)],
             linestyle=_DASHES[index % len(_DASHES)],
             linewidth=1.8,
-            label=f"Col {column} (period {table.period(column):.2f})",
+            label=translated("Col {column} (period {period:.2f})", column, table.period(column)),
         )
-    axes.set_xlabel("Row (position)")
-    axes.set_ylabel("value")
+    axes.set_xlabel(translated("Row (position)"))
+    axes.set_ylabel(translated("value"))
     axes.set_xlim(0, table.length - 1)
-    axes.set_title(f"{table.kind}, width {table.dim}", loc="left", fontsize=11)
+    axes.set_title(translated("{kind}, width {dim}", table.kind, table.dim), loc="left", fontsize=11)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5))
 
@@ -175,7 +176,8 @@ def _draw_rotation(axes: "Axes", table: PositionTable, columns: Sequence[int], s
         points = radius * values[:, [cosine, sine]]
         axes.plot(points[:, 0], points[:, 1], ".", color=colour, alpha=0.35, markersize=5)
         degrees = math.degrees(shift * float(table.frequencies[pair]))
-        axes.plot([], [], color=colour, label=f"columns {sine}, {cosine}: {degrees:.1f}°")
+        label = translated("columns {sine}, {cosine}: {degrees:.1f}°", sine, cosine, degrees)
+        axes.plot([], [], color=colour, label=label)
         for start in _starts(table.length, shift, math.ceil(table.period(sine))):
             arrow = {"arrowstyle": "-|>", "color": colour, "linewidth": 1.6, "shrinkA": 0, "shrinkB": 0}
             axes.annotate("", xy=tuple(points[start + shift]), xytext=tuple(points[start]), arrowprops=arrow)
@@ -187,12 +189,11 @@ def _draw_rotation(axes: "Axes", table: PositionTable, columns: Sequence[int], s
     axes.set_aspect("equal")
     axes.set_xlim(-1.3, 1.3)
     axes.set_ylim(-1.3, 1.3)
-    axes.set_xlabel("cosine column")
-    axes.set_ylabel("sine column")
-    axes.set_title(
-        f"{shift} rows on is one rotation for all rows\n(largest error {error:.0e})", loc="left", fontsize=11
-    )
-    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5), title="turned by")
+    axes.set_xlabel(translated("cosine column"))
+    axes.set_ylabel(translated("sine column"))
+    title = translated("{shift} rows on is one rotation for all rows\n(largest error {error:.0e})", shift, error)
+    axes.set_title(title, loc="left", fontsize=11)
+    axes.legend(frameon=False, fontsize=9, loc="center left", bbox_to_anchor=(1.0, 0.5), title=translated("turned by"))
 
 
 def _starts(length: int, shift: int, period: int) -> list[int]:

@@ -169,11 +169,7 @@ MAX_SPREAD = 0.5
 MAX_ELSEWHERE = 0.5
 
 
-def caution(
-    maps: SentenceMaps,
-    layer: int | None = None,
-    head: int | None = None,
-) -> Message | None:
+def caution(maps: SentenceMaps, layer: int | None = None, head: int | None = None) -> Message | None:
     """Return one line of reasons not to read the cross-attention of a sentence as an alignment, or None.
 
     `layer` and `head` count from 0; None is the mean of all. Where `maps` have no `occluded`, the last two limits are

@@ -35,7 +35,7 @@ class HeadName(NamedTuple):
 
 def head_names(model: nn.Module) -> list[HeadName]:
     """Return every head of `model`, in the order of its modules."""
-    return [HeadName(*name, head) for name, module in _attentions(model).items() for head in range(module.num_heads)]
+    return [HeadName(*name, head) for name, module in attentions_of(model).items() for head in range(module.num_heads)]
 
 
 @contextmanager
@@ -46,7 +46,7 @@ def without_heads(model: nn.Module, heads: Collection[HeadName]) -> Iterator[Non
     training, evaluation and stepwise decoding; no weight is touched, and the other heads compute what they always do.
     Raises `UsageError` for a head that `model` does not have.
     """
-    attentions = _attentions(model)
+    attentions = attentions_of(model)
     known = head_names(model)
     off: dict[MapName, list[int]] = {}
     for head in heads:
@@ -70,7 +70,8 @@ def _silencer(module: MultiHeadAttention, heads: list[int]) -> Callable[[nn.Modu
     return lambda _, inputs: inputs[0].masked_fill(columns, 0.0)
 
 
-def _attentions(model: nn.Module) -> dict[MapName, MultiHeadAttention]:
+def attentions_of(model: nn.Module) -> dict[MapName, MultiHeadAttention]:
+    """Return every attention of `model` by its name, in the order of its modules."""
     return {name_of(path): module for path, module in model.named_modules() if isinstance(module, MultiHeadAttention)}
 
 

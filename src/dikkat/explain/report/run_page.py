@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat.data.cleaning import shorten
 from dikkat.data.faults.check import DataCheck, Example, shift_lines
 from dikkat.data.faults.pair_checks import MEANINGS, NAMES, Fault
 from dikkat.explain.drawing.chart import Labels, Points, escaped, histogram, line_chart, small_map
@@ -150,18 +151,15 @@ def data_report(check: DataCheck) -> Iterator[str]:
     )
     for fault, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])):
         examples = check.examples.get(fault, ())
-        shown = next((f"{_line(one)}: {_short(one.source)} → {_short(one.target)}" for one in examples), "")
+        shown = next(
+            (f"{_line(one)}: {shorten(one.source, _SHOWN)} → {shorten(one.target, _SHOWN)}" for one in examples), ""
+        )
         yield f"{count:>9,}  {count / check.pairs:>6.1%}  {localized(NAMES[fault]):<36}  {shown}"
     yield from map(localized, (*shift_lines(check), *check.notes))
 
 
 def _line(example: Example) -> str:
     return translated("line {first}", example.line)
-
-
-def _short(text: str) -> str:
-    shown = "".join(letter if letter.isprintable() else ascii(letter)[1:-1] for letter in text[:_SHOWN])
-    return f"“{shown}”" if len(text) <= _SHOWN else f"“{shown}…”"
 
 
 def data_page(name: str, check: DataCheck) -> str:

@@ -52,21 +52,26 @@ class ModelFile:
     """That of the names of variables."""
 
 
-class _Reader:
+class ByteReader:
+    """Read numbers and parts of a file from its beginning on; raises `ValueError` where it is cut short."""
+
     def __init__(self, content: bytes) -> None:
         self.content, self.at = memoryview(content), 0
 
     def part(self, size: int) -> memoryview:
+        """Return the next `size` bytes."""
         if self.at + size > len(self.content):
             raise ValueError("it is cut short")
         self.at += size
         return self.content[self.at - size : self.at]
 
     def number(self, kind: str) -> int:
+        """Return the next whole number, of a kind of `struct`."""
         (value,) = struct.unpack(f"<{kind}", self.part(struct.calcsize(f"<{kind}")))
         return int(value)
 
     def name(self) -> str:
+        """Return the next name, which has its length before it and a zero after it."""
         raw = bytes(self.part(self.number("H")))
         if not raw.endswith(b"\0") or len(raw) < 2:
             raise ValueError("a name without its end")
@@ -90,12 +95,12 @@ def read_model_file(path: Path) -> ModelFile:
     """
     content = read_regular(path, _MAX_SIZE)
     try:
-        return _parsed(_Reader(content))
+        return _parsed(ByteReader(content))
     except (ValueError, struct.error) as error:
         raise DataError("{path}: not a readable CTranslate2 model ({error})", path, shown(str(error))) from None
 
 
-def _parsed(reader: _Reader) -> ModelFile:
+def _parsed(reader: ByteReader) -> ModelFile:
     if not OLDEST_VERSION <= (version := reader.number("I")) <= VERSION:
         raise ValueError(
             f"version {version} of the format, where versions {OLDEST_VERSION} to {VERSION} are read; convert it anew"
@@ -123,13 +128,13 @@ def _parsed(reader: _Reader) -> ModelFile:
     return ModelFile(variables, aliases, version, revision)
 
 
-def _counted(reader: _Reader) -> int:
+def _counted(reader: ByteReader) -> int:
     if (count := reader.number("I")) > _MAX_VARIABLES:
         raise ValueError(f"it has {count:,} variables")
     return count
 
 
-def _variable(reader: _Reader, name: str, version: int) -> Array:
+def _variable(reader: ByteReader, name: str, version: int) -> Array:
     rank = reader.number("B")
     if rank > _MAX_SIZES:
         raise ValueError(f"the variable {name} has {rank} sizes")

@@ -22,13 +22,7 @@ from dikkat.interop.ctranslate2.model_file import (
     restored,
 )
 from dikkat.interop.ctranslate2.settings import adds_source_eos, described
-from dikkat.interop.ctranslate2.vocabularies import (
-    OWN,
-    VMAP,
-    check_checksums,
-    read_entries,
-    read_vocabularies,
-)
+from dikkat.interop.ctranslate2.vocabularies import OWN, VMAP, check_checksums, read_entries, read_vocabularies
 from dikkat.interop.foreign_translator import (
     BIAS,
     OUTPUT,
@@ -198,15 +192,14 @@ def _parsed(path: Path) -> dict[str, list[str]]:
     try:
         text = read_regular(path, _MAX_SIZE).decode("utf-8")
     except UnicodeDecodeError:
-        raise DataError("{path}: is not text in UTF-8; restore the file, or take it away", path) from None
+        raise DataError("{path}: is not text in UTF-8; restore or remove the file", path) from None
     by_piece = {}
     for number, line in enumerate(text.removesuffix("\n").split("\n"), start=1):
         # as CTranslate2 reads lines, without the return of Windows
         name, *words = line.removesuffix("\r").split("\t")
         if len(words) != 1:
             raise DataError(
-                "{path}:{number}: is not a piece of the source, one tab and words: {line}; restore the file, or take "
-                "it away"
+                "{path}:{number}: is not a piece of the source, one tab and words: {line}; restore or remove the file"
             ).fill(path, number, shown(line))
         by_piece[name] = words[0].split(" ")
     return by_piece
@@ -241,24 +234,20 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
     path = folder / MODEL
     file, config = with_settings(read_model_file(path), stored, path)
     scalars, arrays = _separated(path, with_names_of_today(file))
-    facts = described(scalars, arrays, path, config)
-    facts.model["add_source_eos"] = adds_source_eos(config, facts.starts_from_zero, is_packaged=pieces is not None)
+    settings, starts_from_zero = described(scalars, arrays, path, config)
+    settings["add_source_eos"] = adds_source_eos(config, starts_from_zero, is_packaged=pieces is not None)
     entries = read_entries(folder, config)
-    target = facts.model.get("target_vocab_size")
-    if target is None and len(entries) == 2 and not facts.model["tie_embeddings"]:
-        target = facts.model["target_vocab_size"] = facts.model["vocab_size"]
-    model = checked_settings(ModelConfig, facts.model, path)
+    target = settings.get("target_vocab_size")
+    if target is None and len(entries) == 2 and not settings["tie_embeddings"]:
+        target = settings["target_vocab_size"] = settings["vocab_size"]
+    model = checked_settings(ModelConfig, settings, path)
     _check_sizes(folder, model, [len(one) for one in entries])
     kept = _each_once(model, arrays, path)
     table = tuple(rows(model))
     ours = our_weights(table, kept, model, path, path)
+    count = 1 if target is None else 2
     orders, tokenizers = read_vocabularies(
-        folder,
-        config,
-        entries,
-        starts_from_zero=facts.starts_from_zero,
-        count=1 if target is None else 2,
-        pieces=pieces,
+        folder, config, entries, starts_from_zero=starts_from_zero, count=count, pieces=pieces
     )
     if not model.output_bias:
         ours[BIAS] = ours[OUTPUT].new_zeros(len(ours[OUTPUT]))

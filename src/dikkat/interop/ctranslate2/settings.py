@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +37,13 @@ _CLOSE = 2e-3
 """Largest difference between a table of sines and its values in float16."""
 
 
-@dataclass(frozen=True, slots=True)
-class Described:
-    """Hold what the variables without sizes and config.json say of a model."""
-
-    model: dict[str, Any]
-    """Our settings, without the sizes of vocabularies."""
-    starts_from_zero: bool
-    """Whether decoding begins with a zero embedding, not with that of an entry."""
-
-
 def described(
     scalars: Mapping[str, Array], arrays: Mapping[str, Array], where: Path, config: ForeignSettings
-) -> Described:
-    """Return our settings. Raises `DataError` naming the first that a model of ours cannot have."""
+) -> tuple[dict[str, Any], bool]:
+    """Return our settings, and whether decoding begins with a zero embedding, not with that of an entry.
+
+    Raises `DataError` naming the first setting that a model of ours cannot have.
+    """
     left = {name: scalar.item() for name, scalar in scalars.items()}
     for name in _IGNORED:
         left.pop(name, None)
@@ -97,7 +89,7 @@ def described(
         **_positions(where, arrays, width),
         **_tied(where, arrays),
     }
-    return Described(model, zero)
+    return model, zero
 
 
 def adds_source_eos(config: ForeignSettings, starts_from_zero: bool, *, is_packaged: bool) -> bool:

@@ -40,8 +40,6 @@ def readme(translator: TrainedTranslator, name: str, *, has_vmap: bool = False) 
         files = PIECES[2 - count]
         library, joined = "sentencepiece", _JOINED_PIECES
         tokens = _PIECES.format(folder=name, source=files[0], target=files[-1])
-    languages = translator.languages
-    pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
     forced, first = "", ""
     if (prefix := spelled_prefix(translator)) is not None:
         # JSON escapes a string as Python does
@@ -50,13 +48,13 @@ def readme(translator: TrainedTranslator, name: str, *, has_vmap: bool = False) 
     reasons = {
         "ended": adds_end,
         "unended": not adds_end,
-        "lowercases": lowercases_dotted(translator.tokenizer_settings[0], languages.source),
+        "lowercases": lowercases_dotted(translator.tokenizer_settings[0], translator.languages.source),
         "marked": mark,
         "listed": has_vmap,
     }
     return template("ctranslate2_writing.readme.txt").format(
         name=name,
-        pair=pair,
+        pair=translator.languages.phrase,
         library=library,
         tokens=tokens,
         penalty=translator.length_penalty,

@@ -39,13 +39,8 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
 
 
 ALBERT = Family(
-    ("albert",),
-    "encoder",
-    keys,
-    settings,
-    ("albert.",),
-    ("predictions.", "sop_classifier.", "classifier.", "qa_outputs."),
-    CONSTANTS,
+    ("albert",), "encoder", keys, settings, ("albert.",),
+    ("predictions.", "sop_classifier.", "classifier.", "qa_outputs."), CONSTANTS,
     classifier=Head({"transform.dense": "pooler", "output": "classifier"}, "tanh"),
     masked=masked_head("predictions.dense", "predictions.LayerNorm", "predictions.bias", "hidden_act"),
-)
+)  # fmt: skip

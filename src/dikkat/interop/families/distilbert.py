@@ -25,11 +25,7 @@ _NAMES = {
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
     """Return the table of names."""
-    return {
-        **EMBEDDINGS,
-        "segment_embedding": "0",
-        **block("encoder.blocks", "transformer.layer", _BLOCK),
-    }
+    return {**EMBEDDINGS, "segment_embedding": "0", **block("encoder.blocks", "transformer.layer", _BLOCK)}
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
@@ -39,14 +35,8 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
 
 
 DISTILBERT = Family(
-    ("distilbert",),
-    "encoder",
-    keys,
-    settings,
-    ("distilbert.",),
-    ("vocab_", "pre_classifier.", "classifier.", "qa_outputs."),
-    ("embeddings.position_ids",),
-    layers="n_layers",
+    ("distilbert",), "encoder", keys, settings, ("distilbert.",),
+    ("vocab_", "pre_classifier.", "classifier.", "qa_outputs."), ("embeddings.position_ids",), layers="n_layers",
     classifier=Head({"transform.dense": "pre_classifier", "output": "classifier"}, "relu"),
     masked=masked_head("vocab_transform", "vocab_layer_norm", "vocab_projector.bias", "activation"),
-)
+)  # fmt: skip

@@ -66,11 +66,6 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
 
 
 LLAMA = Family(
-    ("llama", "mistral", "qwen2", "qwen3", "smollm3", "olmo2", "phi3"),
-    "lm",
-    keys,
-    settings,
-    prefixes=("model.",),
-    heads=("score.",),
-    constants=(".rotary_emb.inv_freq",),
-)
+    ("llama", "mistral", "qwen2", "qwen3", "smollm3", "olmo2", "phi3"), "lm", keys, settings, prefixes=("model.",),
+    heads=("score.",), constants=(".rotary_emb.inv_freq",),
+)  # fmt: skip

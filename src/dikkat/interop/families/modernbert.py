@@ -56,12 +56,8 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
 _HEAD = {"transform.dense": "head.dense|unbiased", "transform.norm": "head.norm|unbiased", "output": "classifier"}
 _ACTIVATION = "classifier_activation"
 MODERN = Family(
-    ("modernbert",),
-    "encoder",
-    keys,
-    settings,
-    ("model.",),
-    ("head.", "decoder.", "classifier."),
+    ("modernbert",), "encoder", keys, settings, ("model.",), ("head.", "decoder.", "classifier."),
     classifier=Head(_HEAD, _ACTIVATION, "classifier_pooling"),
+    tagger=Head(_HEAD, _ACTIVATION),
     masked=masked_head("head.dense|unbiased", "head.norm|unbiased", "decoder.bias", _ACTIVATION),
-)
+)  # fmt: skip

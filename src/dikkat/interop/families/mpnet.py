@@ -36,13 +36,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
 
 
 MPNET = Family(
-    ("mpnet",),
-    "encoder",
-    keys,
-    settings,
-    ("mpnet.",),
-    ("lm_head.", "classifier.", "qa_outputs."),
-    CONSTANTS,
+    ("mpnet",), "encoder", keys, settings, ("mpnet.",), ("lm_head.", "classifier.", "qa_outputs."), CONSTANTS,
     classifier=Head({"transform.dense": "classifier.dense", "output": "classifier.out_proj"}, "tanh"),
     masked=masked_head("lm_head.dense", "lm_head.layer_norm", "lm_head.bias", "gelu"),
-)
+)  # fmt: skip

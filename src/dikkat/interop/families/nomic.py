@@ -5,7 +5,7 @@ from collections.abc import Collection
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.interop.families.bert import CONSTANTS, EMBEDDINGS
-from dikkat.interop.family import Family, block
+from dikkat.interop.family import Family, Head, block
 from dikkat.interop.family_settings import ACTIVATIONS, GATED, encoder_sizes
 from dikkat.interop.rotary_settings import rotary_settings
 
@@ -46,4 +46,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     }
 
 
-NOMIC = Family(("nomic_bert",), "encoder", keys, settings, ("bert.", "nomic_bert."), ("cls.", "classifier."), CONSTANTS)
+NOMIC = Family(
+    ("nomic_bert",), "encoder", keys, settings, ("bert.", "nomic_bert."), ("cls.", "classifier."), CONSTANTS,
+    classifier=Head({"transform.dense": "pooler.dense", "output": "classifier"}, "tanh"),
+)  # fmt: skip

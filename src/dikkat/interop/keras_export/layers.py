@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import keras
@@ -115,20 +115,12 @@ def _norm(layer: nn.Module, name: str) -> Any:
     return keras_norm
 
 
-def _gelu(x: KerasTensor) -> KerasTensor:
-    return ops.gelu(x, approximate=False)
-
-
-def _gelu_tanh(x: KerasTensor) -> KerasTensor:
-    return ops.gelu(x, approximate=True)
-
-
 _ACTIVATIONS: dict[str, Callable[[KerasTensor], KerasTensor]] = {
     "relu": ops.relu,
     "silu": ops.silu,
-    "gelu": _gelu,
-    "gelu_tanh": _gelu_tanh,
-    "geglu": _gelu,
+    "gelu": partial(ops.gelu, approximate=False),
+    "gelu_tanh": partial(ops.gelu, approximate=True),
+    "geglu": partial(ops.gelu, approximate=False),
     "swiglu": ops.silu,
 }
 """Operations of an activation, or of the gate of a gated network, by its name."""

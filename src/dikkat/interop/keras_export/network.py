@@ -52,13 +52,6 @@ class KeyValue(NamedTuple):
     value: KerasTensor
 
 
-class Attended(NamedTuple):
-    """Hold the output (B, T, D) of attention and its weights (B, H, T, S)."""
-
-    output: KerasTensor
-    weights: KerasTensor
-
-
 def project_self(
     tables: Tables, attention: MultiHeadAttention, x: KerasTensor, ids: KerasTensor, name: str
 ) -> tuple[KerasTensor, KeyValue]:
@@ -92,10 +85,10 @@ def attend(
     mask: KerasTensor,
     name: str,
     ids: PositionIds | None = None,
-) -> Attended:
+) -> tuple[KerasTensor, KerasTensor]:
     """Compute attention of queries (B, H, T, K) to keys and values, where a `mask` of (B, H, T, S) is True.
 
-    `ids` are the positions of self-attention.
+    `ids` are the positions of self-attention. Returns the output (B, T, D) and the weights (B, H, T, S).
     """
     group = attention.num_heads // attention.num_kv_heads
     key, value = (part if group == 1 else ops.repeat(part, group, axis=1) for part in memory)
@@ -108,7 +101,7 @@ def attend(
     heads = ops.matmul(dropout(weights, attention.dropout), value)
     # (B, H, T, K) -> (B, T, H K)
     output = keras.layers.Reshape((-1, attention.num_heads * attention.head_dim))(ops.transpose(heads, (0, 2, 1, 3)))
-    return Attended(linear(attention.out_projection, output, f"{name}_output"), weights)
+    return linear(attention.out_projection, output, f"{name}_output"), weights
 
 
 def _split_heads(attention: MultiHeadAttention, x: KerasTensor, heads: int) -> KerasTensor:
@@ -222,7 +215,8 @@ def _self_attention(
     tables: Tables, positions: PositionIds, mask: KerasTensor, name: str, block: EncoderBlock, x: KerasTensor
 ) -> KerasTensor:
     queries, own = project_self(tables, block.self_attention, x, positions.queries, name)
-    return attend(tables, block.self_attention, queries, own, mask, name, positions).output
+    output, _ = attend(tables, block.self_attention, queries, own, mask, name, positions)
+    return output
 
 
 def _decode(
@@ -269,7 +263,8 @@ def cached_attention(
     for part, value in projected._asdict().items():
         new = named(f"new_{part}s_{number}", value)
         both.append(ops.concatenate((named(f"cache_{part}s_{number}", new[:, :, :0]), new), axis=2))
-    return attend(tables, attention, queries, KeyValue(*both), mask, name, positions).output
+    output, _ = attend(tables, attention, queries, KeyValue(*both), mask, name, positions)
+    return output
 
 
 def _cross_attention(
@@ -283,9 +278,9 @@ def _cross_attention(
 ) -> KerasTensor:
     """Compute attention to the source, whose weights go to `maps`."""
     attention = block.cross_attention
-    attended: Attended = attend(tables, attention, project_query(attention, x, name), source, mask, name)
-    maps.append(attended.weights)
-    return attended.output
+    output, weights = attend(tables, attention, project_query(attention, x, name), source, mask, name)
+    maps.append(weights)
+    return output
 
 
 def embed(

@@ -92,14 +92,13 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
 def readme(translator: TrainedTranslator, name: str) -> str:
     """Return the text of the readme of the folder `name`."""
     languages, longest = translator.languages, longest_text(translator)
-    pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
     limit = "Texts may have any length."
     if longest is not None:
         limit = f"A text may have {longest:,} tokens, `<eos>` of the source and `<bos>` of the target included."
     is_dotted = lowercases_dotted(translator.tokenizer_settings[0], languages.source)
     lower = "The source is lower-cased by the rule of its language, as `translate.py` does.\n" if is_dotted else ""
     return template("keras_export_readme.of_translator.txt").format(
-        name=name, pair=pair, python=_PYTHON, training=_TRAINING, limit=limit, lower=lower
+        name=name, pair=languages.phrase, python=_PYTHON, training=_TRAINING, limit=limit, lower=lower
     )
 
 

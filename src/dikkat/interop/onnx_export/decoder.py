@@ -99,9 +99,9 @@ def decoder_graph(network: EncoderDecoder) -> ModelProto:
         present = KeyValue(*(graph.op("Concat", *pair, axis=2) for pair in zip(source, projected, strict=True)))
         declare_key_value(graph, f"present.{number}.encoder", present, block.cross_attention, SOURCE)
         read = residual_input(graph, block.cross_residual, x)
-        attended = cross_attention(graph, block.cross_attention, read, present, mask)
-        maps.append((attended.weights, block.cross_attention.num_heads))
-        x = residual_sum(graph, block.cross_residual, x, attended.output)
+        output, weights = cross_attention(graph, block.cross_attention, read, present, mask)
+        maps.append((weights, block.cross_attention.num_heads))
+        x = residual_sum(graph, block.cross_residual, x, output)
         x = feed_forward(graph, block.feed_forward_residual, block.feed_forward, x)
     hidden = norm(graph, network.decoder.final_norm, x)
     rows = len(network.output_weight)
@@ -177,7 +177,6 @@ def _first_sub_layer(
         graph.output(f"{name}.key", states, (BATCH, 1, ALL_TARGET, block.recurrence.content.out_features))
     else:
         attention = block.self_attention
-        attended, present = self_attention(graph, attention, read, ids.causal_mask, ids, KeyValue(*written))
+        output, present = self_attention(graph, attention, read, ids.causal_mask, ids, KeyValue(*written))
         declare_key_value(graph, name, present, attention, ALL_TARGET)
-        output = attended.output
     return residual_sum(graph, block.self_residual, x, output)

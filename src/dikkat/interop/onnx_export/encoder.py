@@ -119,8 +119,8 @@ def encoder_block(
     if isinstance(block, PositionedEncoderBlock):
         x = add_positions(graph, block.positions, x, ids.table_rows)
     read = residual_input(graph, block.self_residual, x)
-    attended, present = self_attention(graph, block.self_attention, read, mask, ids, past)
-    x = residual_sum(graph, block.self_residual, x, attended.output)
+    output, present = self_attention(graph, block.self_attention, read, mask, ids, past)
+    x = residual_sum(graph, block.self_residual, x, output)
     return feed_forward(graph, block.feed_forward_residual, block.feed_forward, x), present
 
 

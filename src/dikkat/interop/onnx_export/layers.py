@@ -214,13 +214,6 @@ class KeyValue(NamedTuple):
     value: str
 
 
-class Attended(NamedTuple):
-    """Hold the output (B, T, D) of attention and its weights (B, H, T, S), as values of a graph."""
-
-    output: str
-    weights: str
-
-
 def key_mask(graph: Graph, attention_mask: str) -> str:
     """Return the mask (B, 1, 1, S) that is True where an `attention_mask` (B, S) of whole numbers is not 0."""
     return graph.unsqueeze(graph.op("Cast", attention_mask, to=TensorProto.BOOL), 1, 2)
@@ -233,8 +226,8 @@ def self_attention(
     mask: str | None,
     ids: PositionIds,
     past: KeyValue | None = None,
-) -> tuple[Attended, KeyValue]:
-    """Compute self-attention of `x` (B, T, D) after the `past`; returns all keys and values, too."""
+) -> tuple[str, KeyValue]:
+    """Compute self-attention (B, T, D) of `x` (B, T, D) after the `past`; returns all keys and values, too."""
     q, *rest = graph.split(linear(graph, attention.in_projection, x), attention.splits)
     q = split_heads(graph, q, attention.num_heads, attention.head_dim)
     k, v = (split_heads(graph, part, attention.num_kv_heads, attention.head_dim) for part in rest)
@@ -243,7 +236,8 @@ def self_attention(
     present = KeyValue(k, v)
     if past is not None:
         present = KeyValue(*(graph.op("Concat", *pair, axis=2) for pair in zip(past, (k, v), strict=True)))
-    return _attend(graph, attention, q, present, mask, ids), present
+    output, _ = _attend(graph, attention, q, present, mask, ids)
+    return output, present
 
 
 def project_memory(graph: Graph, attention: MultiHeadAttention, memory: str) -> KeyValue:
@@ -254,8 +248,10 @@ def project_memory(graph: Graph, attention: MultiHeadAttention, memory: str) -> 
     return KeyValue(*(split_heads(graph, part, attention.num_kv_heads, attention.head_dim) for part in parts))
 
 
-def cross_attention(graph: Graph, attention: MultiHeadAttention, x: str, memory: KeyValue, mask: str) -> Attended:
-    """Compute attention of `x` (B, T, D) to the keys and values of a memory."""
+def cross_attention(
+    graph: Graph, attention: MultiHeadAttention, x: str, memory: KeyValue, mask: str
+) -> tuple[str, str]:
+    """Compute attention of `x` (B, T, D) to a memory: the output (B, T, D) and the weights (B, H, T, S)."""
     q = linear(graph, attention.in_projection, x, slice(0, attention.splits[0]))
     q = split_heads(graph, q, attention.num_heads, attention.head_dim)
     return _attend(graph, attention, q, memory, mask, None)
@@ -268,7 +264,7 @@ def split_heads(graph: Graph, x: str, heads: int, head_dim: int) -> str:
 
 def _attend(
     graph: Graph, attention: MultiHeadAttention, q: str, memory: KeyValue, mask: str | None, ids: PositionIds | None
-) -> Attended:
+) -> tuple[str, str]:
     k, v = (_repeated(graph, attention, part) for part in memory)
     scores = _scores(graph, attention, q, k, ids)
     if attention.window is not None and ids is not None:
@@ -283,7 +279,7 @@ def _attend(
     # (B, H, T, K) -> (B, T, H K)
     heads = graph.transpose(graph.op("MatMul", weights, v), 0, 2, 1, 3)
     output = graph.reshape(heads, 0, 0, attention.num_heads * attention.head_dim)
-    return Attended(linear(graph, attention.out_projection, output), weights)
+    return linear(graph, attention.out_projection, output), weights
 
 
 def _repeated(graph: Graph, attention: MultiHeadAttention, x: str) -> str:

@@ -50,11 +50,9 @@ def readme(translator: TrainedTranslator, name: str) -> str:
         limit = f"both lengths up to {longest:,} tokens, {marks}`<bos>` of the target included"
     tokenizer = translator.tokenizers[0]
     reads_spaces = translator.has_pieces and SPACE in tokenizer.decode(tokenizer.encode(f"a {SPACE} b"))
-    languages = translator.languages
-    pair = f" from `{languages.source}` to `{languages.target}`" if languages.source and languages.target else ""
     return template("onnx_export_readme.of_translator.txt").format(
         name=name,
-        pair=pair,
+        pair=translator.languages.phrase,
         encoder=ENCODER,
         decoder=DECODER,
         limit=limit,
@@ -179,8 +177,5 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
 
 def _practice(python: str, script: str, command: str, differences: str) -> str:
     return _PRACTICE.format(
-        python=fenced("python", python),
-        script=fenced("js", script),
-        command=command,
-        differences=differences,
+        python=fenced("python", python), script=fenced("js", script), command=command, differences=differences
     )

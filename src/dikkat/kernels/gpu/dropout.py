@@ -21,17 +21,7 @@ WORDS = 512
 
 
 @triton.jit(do_not_specialize=["seed", "threshold", "entries"])  # type: ignore[untyped-decorator,unused-ignore]
-def _add_dropped(
-    residual,
-    x,
-    output,
-    seed,
-    threshold,
-    scale,
-    entries,
-    ADDS: tl.constexpr,
-    WORDS: tl.constexpr,
-):
+def _add_dropped(residual, x, output, seed, threshold, scale, entries, ADDS: tl.constexpr, WORDS: tl.constexpr):
     word = tl.program_id(0) * WORDS + tl.arange(0, WORDS)
     lane = tl.arange(0, 4)
     state = (word + 1).to(tl.uint64) * _GAMMA + seed.to(tl.int64).to(tl.uint64)

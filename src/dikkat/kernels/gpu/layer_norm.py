@@ -12,18 +12,7 @@ from dikkat.kernels.gpu.columns import PARTS, finish_sums, tile_shape
 
 
 @triton.jit(do_not_specialize=["rows"])  # type: ignore[untyped-decorator,unused-ignore]
-def _forward(
-    x,
-    weight,
-    bias,
-    output,
-    statistics,
-    rows,
-    width,
-    eps,
-    ROWS: tl.constexpr,
-    COLUMNS: tl.constexpr,
-):
+def _forward(x, weight, bias, output, statistics, rows, width, eps, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     row = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     column = tl.arange(0, COLUMNS)
     inside = (row < rows)[:, None] & (column < width)[None, :]
@@ -89,16 +78,7 @@ def forward(
     if rows:
         tile_rows, columns = tile_shape(width, width)
         _forward[(triton.cdiv(rows, tile_rows),)](
-            x,
-            weight,
-            bias,
-            output,
-            statistics,
-            rows,
-            width,
-            eps,
-            ROWS=tile_rows,
-            COLUMNS=columns,
+            x, weight, bias, output, statistics, rows, width, eps, ROWS=tile_rows, COLUMNS=columns
         )
     return output, statistics
 

@@ -14,10 +14,7 @@ from torch.autograd.function import once_differentiable
 
 from dikkat.kernels.calls import needs_backward
 from dikkat.kernels.gpu.choice import LAST_OFFSET, runs_triton
-from dikkat.kernels.gradient_buffer import GradientBuffer, claim, grad_buffer
-
-Buffers = tuple[GradientBuffer | None, GradientBuffer | None]
-"""Of a weight and its bias."""
+from dikkat.kernels.gradient_buffer import Buffers, claim, grad_buffer
 
 
 def takes(x: Tensor, weight: Tensor, bias: Tensor) -> bool:

@@ -124,11 +124,6 @@ def wrapper_rows(num_heads: int) -> list[Row]:
     ]
 
 
-def multi_head_rows() -> list[Row]:
-    """Heads that share one matrix, and the output projection."""
-    return [*attention_rows(), *layer("attention.out_projection", "out_proj")]
-
-
 LAYOUTS = ("d2l", "d2l-mxnet", "nyu", "scratch")
 
 
@@ -180,7 +175,7 @@ def _table(model: nn.Module, layout: str) -> tuple[str, list[Row]]:
         case MultiHeadAttentionWrapper():
             return "scratch", wrapper_rows(model.attention.num_heads)
         case MultiHeadAttention():
-            return "scratch", multi_head_rows()
+            return "scratch", [*attention_rows(), *layer("attention.out_projection", "out_proj")]
     raise ValueError(f"{type(model).__name__} is no class of a document whose weights have a layout")
 
 

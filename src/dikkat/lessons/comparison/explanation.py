@@ -82,13 +82,7 @@ def render_comparison(comparison: Comparison) -> Explanation:
             "unit), and self-attention with one head."
         ).fill(settings.kernel),
     )
-    steps = (
-        _formulas(),
-        _counted(comparison),
-        _measured(comparison),
-        _reach(comparison),
-        _copied(comparison),
-    )
+    steps = (_formulas(), _counted(comparison), _measured(comparison), _reach(comparison), _copied(comparison))
     machine = comparison.machine
     ending = (
         msg("Measured on {processor}, {threads}, PyTorch {torch}, seed {seed}, in {seconds:.0f} s.").fill(

@@ -246,13 +246,7 @@ def copy_first(kind: Kind, length: int, width: int, *, kernel: int, updates: int
 
 
 def copy_over(
-    lengths: Sequence[int],
-    width: int,
-    *,
-    kernel: int,
-    updates: int,
-    seed: int,
-    watch: Callable[[str], None],
+    lengths: Sequence[int], width: int, *, kernel: int, updates: int, seed: int, watch: Callable[[str], None]
 ) -> tuple[Copied, ...]:
     """Train and test each kind at each length; `watch` receives the name of each run before it starts."""
     results = []

@@ -25,10 +25,6 @@ from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
 from dikkat_runtime.text.foreign_json import shown
 
 
-class ClassifyRequest(Request):
-    """Hold what a user asks of `dikkat train classifier`: of a table, or of two aligned files, labels first."""
-
-
 @dataclass(frozen=True)
 class Parts:
     """Hold labelled texts to train on, to validate on, and to test on in the end (may be empty)."""
@@ -52,7 +48,7 @@ class Parts:
 
 
 def read_parts(
-    request: ClassifyRequest, classifier: ClassifierConfig, data: DataConfig, seed: int, directory: Path | None = None
+    request: Request, classifier: ClassifierConfig, data: DataConfig, seed: int, directory: Path | None = None
 ) -> Parts:
     """Read and split the data of `request`; the texts are kept in a file without a name in `directory`.
 
@@ -112,7 +108,7 @@ def _kept(parts: Parts) -> str:
     """How many texts there are, and why no more."""
     kept = plural(parts.report.kept, "text")
     reasons = [
-        msg("{count:,} {reason}, as {example}", count, msg(reason), example)
+        msg("{count:,} {reason}, such as {example}", count, msg(reason), example)
         for reason, count, example in parts.report.rows()
     ]
     return (

@@ -55,7 +55,7 @@ def table_note(config: RunConfig) -> str:
     """Return what who looks at the attention of a classifier should know; nothing where it has no n-gram table."""
     if not (config.classifier.ngram_rows or config.classifier.word_table):
         return ""
-    return msg("attention is that of the encoder alone: a table of words and word pairs decides together with it")
+    return msg("this is the attention of the encoder, which decides together with a table of words and word pairs")
 
 
 @torch.inference_mode()

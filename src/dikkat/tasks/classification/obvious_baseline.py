@@ -62,9 +62,7 @@ def fit_baseline(
         score = label_scores(labels, right > 0, predicted).micro_f1
     else:
         scores = class_scores(
-            labels,
-            right.argmax(axis=1).tolist(),
-            model.fit(features, wanted.argmax(axis=1)).predict(held_out).tolist(),
+            labels, right.argmax(axis=1).tolist(), model.fit(features, wanted.argmax(axis=1)).predict(held_out).tolist()
         )
         score = scores.macro_f1 if column == "macro_f1" else scores.accuracy
     return ObviousBaseline(column, 100 * score, time.process_time() - started)

@@ -13,6 +13,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -23,10 +24,10 @@ from dikkat.data.labelled import LabelledText, texts_seen
 from dikkat.data.languages import guess_language
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.classification.data import ClassifyRequest, Parts, read_parts
+from dikkat.tasks.classification.data import Parts, read_parts
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import fit_word_table
-from dikkat.tasks.common.settings import Settings, require_start, tuning, without_translating
+from dikkat.tasks.common.settings import Request, Settings, require_start, tuning, without_translating
 from dikkat.tasks.common.weights import take_tokenizer
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
@@ -44,8 +45,7 @@ _RENAMED = {
     "translator": {"source_embedding.": "embedding."},
     # a language model is one stack of encoder blocks, which it calls its decoder
     "lm": {"decoder.": "encoder."},
-    "classifier": {},
-    "encoder": {},
+    **{kind: {} for kind in ("classifier", "encoder", "tagger", "regressor")},
 }
 """Kinds of runs that keep the parts of a classifier's backbone under another name."""
 
@@ -154,10 +154,7 @@ def _classifier(
             "positions": "rotary",
         },
         "tokenizer": {"vocab_size": vocabulary, "lowercase": True},
-        "training": {
-            "tokens_per_batch": batch,
-            "max_epochs": epochs,
-        },
+        "training": {"tokens_per_batch": batch, "max_epochs": epochs},
         "classifier": {"word_dropout": word_dropout, "word_table": True, "baseline": True},
     }
 
@@ -173,7 +170,7 @@ _NO_TEST: Settings = {"data": {"test_pairs": 0}}
 """Labelled data comes with a test part of its own, or every text is needed; `data.test_pairs` holds one out."""
 
 
-def prepare(request: ClassifyRequest, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
+def prepare(request: Request, run: RunDirectory) -> tuple[RunConfig, CleaningReport]:
     """Write everything that training reads into `run`, config.json last.
 
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
@@ -222,7 +219,7 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
 
-def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
+def _config(request: Request, texts: int, classes: int) -> RunConfig:
     with_table = build_config(merge({"classifier": {"word_table": True}}, request.settings), where=request.where)
     has_word_table = with_table.classifier.word_table
     chosen = classifier_settings_for(texts, classes, has_word_table=has_word_table)
@@ -246,7 +243,7 @@ def _config(request: ClassifyRequest, texts: int, classes: int) -> RunConfig:
     return config
 
 
-def _with_objective(config: RunConfig, parts: Parts, request: ClassifyRequest) -> RunConfig:
+def _with_objective(config: RunConfig, parts: Parts, request: Request) -> RunConfig:
     """With the objective that the labels ask for. Raises `UsageError` where the settings do not go with it."""
     settings, where = config.classifier, request.where
     if not (parts.is_multi_label or settings.label_separator or settings.objective == "multi_label"):
@@ -263,7 +260,7 @@ def _with_objective(config: RunConfig, parts: Parts, request: ClassifyRequest) -
     return build_config(merged, where=where)
 
 
-def _tokenizer(request: ClassifyRequest, parts: Parts, config: RunConfig, run: RunDirectory) -> AnyTokenizer:
+def _tokenizer(request: Request, parts: Parts, config: RunConfig, run: RunDirectory) -> AnyTokenizer:
     if request.start is not None:
         return take_tokenizer(run, request.start, config.model.vocab_size)
     language = config.data.source_language
@@ -305,7 +302,7 @@ def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> Non
     validation = fitted.table.scores(held_out)
     tensors = {name: torch.from_numpy(array) for name, array in fitted.table.arrays().items()}
     run.write_tensors(WORD_TABLE, tensors)
-    scores = {"train": fitted.held_out, "validation": validation}
+    scores = {"train": fitted.held_out, "validation": validation, "favour": np.array(fitted.favour)}
     run.write_tensors(WORD_SCORES, {name: torch.from_numpy(array) for name, array in scores.items()})
     parts.report.notes.append(
         msg("word table: {size:,} n-grams, fitted to {texts:,} texts in {seconds:.1f} s of processor").fill(
@@ -326,7 +323,7 @@ def _write_held_out(run: RunDirectory, parts: Parts) -> None:
             run.write_text(str(path.relative_to(run.path)), "".join(f"{line}\n" for line in lines))
 
 
-def _describe(request: ClassifyRequest, parts: Parts) -> dict[str, Any]:
+def _describe(request: Request, parts: Parts) -> dict[str, Any]:
     """What the card says of the data, and what reads the same texts again."""
     train, validation = (
         Counter(label for example in part for label in example.labels) for part in (parts.train, parts.validation)

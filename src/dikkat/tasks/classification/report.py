@@ -53,7 +53,7 @@ def classifier_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
             (say("parameters"), f"{parameters:,}"),
         ],
         scored_on=say(sentence.fill(f"{len(evaluation.texts):,}")),
-        score_lines=evaluation.lines(),
+        score_lines=[say(line) for line in evaluation.lines()],
         rate=say(
             msg("{passes} passes over the data, {count} texts read in {minutes} minutes.").fill(
                 f"{last['epoch']:.1f}", f"{last['texts']:,}", minutes

@@ -49,6 +49,8 @@ class FittedTable:
     table: WordTable
     held_out: NDArray[np.float32]
     """(N, C): the logits of each training text by a table that was fitted without it."""
+    favour: float
+    """Share of the log-odds of a class by which rare ones are favoured in all logits, 0 for none."""
     choice: TableSettings
     drawn: int
     """Texts that it was fitted to."""
@@ -75,15 +77,16 @@ def fit_word_table(
     reader = NgramReader(language)
     words = [reader.words(texts[row].text) for row in rows]
     wanted = wanted_outputs([texts[row] for row in rows], labels, is_multi_label=is_multi_label)
-    kinds = ("words", "characters") if sum(map(len, _spellings(words))) <= MAX_CHARACTERS else ("words",)
+    characters = sum(len(" ".join(row)) for row in words)
+    kinds = ("words", "characters") if characters <= MAX_CHARACTERS else ("words",)
     parts, features = _features(kinds, reader, words, wanted.shape[1])
     folds = generator.permutation(len(rows)) % _folds(len(rows))
     problem = _Problem(features, wanted, folds, is_exclusive=not is_multi_label)
     choice = problem.chosen(kinds)
     held_out, scale, shift = problem.calibrated(choice)
-    if balance and not is_multi_label:
-        favour = balancing_shift(held_out, wanted)
-        held_out, shift = (held_out + favour).astype(np.float32), shift + favour
+    prior = prior_log_odds(wanted, is_softmax=wanted.shape[1] > 1)
+    favour = balancing_share(held_out, wanted, prior) if balance and not is_multi_label else 0.0
+    held_out, shift = (held_out - favour * prior).astype(np.float32), shift - favour * prior
     weights, bias = problem.fitted(choice, np.arange(len(rows)))
     blocks = np.split(weights * scale, np.cumsum([len(parts[kind].hashes) for kind in choice.kinds])[:-1])
     table = WordTable([parts[kind] for kind in choice.kinds], blocks, np.asarray(bias * scale + shift), language)
@@ -93,12 +96,13 @@ def fit_word_table(
     for start in range(0, len(rest), _TEXTS_AT_ONCE):
         some = rest[start : start + _TEXTS_AT_ONCE]
         every[some] = table.scores([texts[row].text for row in some])
-    return FittedTable(table, every, choice, len(rows), time.process_time() - started)
+    return FittedTable(table, every, favour, choice, len(rows), time.process_time() - started)
 
 
-def balancing_shift(logits: NDArray[np.floating[Any]], wanted: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return what to add to `logits` (N, K), a part of how rare each output is (Menon et al. 2021), for macro F1."""
-    prior = prior_log_odds(wanted, is_softmax=wanted.shape[1] > 1)
+def balancing_share(
+    logits: NDArray[np.floating[Any]], wanted: NDArray[np.float64], prior: NDArray[np.float64]
+) -> float:
+    """Return the share of `prior` (K,) to take from `logits` (N, K) for the best macro F1 (Menon et al. 2021)."""
 
     def macro_f1(share: float) -> float:
         shifted, right = logits - share * prior, wanted
@@ -107,7 +111,7 @@ def balancing_shift(logits: NDArray[np.floating[Any]], wanted: NDArray[np.float6
         names = tuple(map(str, range(right.shape[1])))
         return class_scores(names, right.argmax(axis=1).tolist(), shifted.argmax(axis=1).tolist()).macro_f1
 
-    return np.asarray(-max(_PRIOR_SHARES, key=macro_f1) * prior)
+    return max(_PRIOR_SHARES, key=macro_f1)
 
 
 def wanted_outputs(
@@ -132,10 +136,6 @@ def _drawn(texts: Sequence[LabelledText], generator: np.random.Generator) -> NDA
 
 def _folds(count: int) -> int:
     return _FOLDS_OF_FEW if count < _MAX_SMALL_DATA else _FOLDS_OF_MANY if count >= _MANY else _FOLDS
-
-
-def _spellings(words: Sequence[Sequence[str]]) -> list[str]:
-    return [" ".join(row) for row in words]
 
 
 def _features(

@@ -18,12 +18,11 @@ from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.run_directory.tensor_files import read_tensors
-from dikkat.tasks.classification.data import ClassifyRequest
 from dikkat.tasks.classification.evaluate import held_out_texts, scores_of
 from dikkat.tasks.classification.obvious_baseline import compared
 from dikkat.tasks.classification.prepare import prepare
 from dikkat.tasks.common.card import foreign_validations, left_out
-from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.settings import Request, run_config
 from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train
 from dikkat.training.classification import ClassificationTask, MultiLabelTask, TableScores, begin_with_shares
@@ -127,13 +126,13 @@ def _log_shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
 class ClassifierJob:
     """A classifier from labelled texts; see `Job`."""
 
-    request: ClassifyRequest
+    request: Request
 
     def prepare(self, run: RunDirectory) -> tuple[RunConfig, CleaningReport | None]:
         return prepare(self.request, run)
 
     def task(self, run: RunDirectory, config: RunConfig) -> ClassificationTask:
-        labels = run.labels()
+        labels, is_multi_label = run.labels(), config.classifier.objective == "multi_label"
         build = partial(build_classifier, config.model, config.classifier, len(labels), config.training.seed)
         model = build_to_train(run, config.model, build)
         if run.initial.exists():
@@ -146,16 +145,16 @@ class ClassifierJob:
             run.corpus,
             vocab_size=config.model.vocab_size,
             num_classes=len(labels),
-            any_number_of_classes=config.classifier.objective == "multi_label",
+            any_number_of_classes=is_multi_label,
         )
         train, validation = (open_part(part) for part in ("train", "validation"))
         # a checkpoint holds the table, and training does not begin where there are checkpoints of which none is sound
         if not run.checkpoint_folders():
-            fill_ngram_table(model, train, len(labels), is_multi_label=config.classifier.objective == "multi_label")
-            if config.classifier.objective == "multi_label" and not config.classifier.word_table:
+            fill_ngram_table(model, train, len(labels), is_multi_label=is_multi_label)
+            if is_multi_label and not config.classifier.word_table:
                 begin_with_shares(model, train, len(labels))
         texts = list(read_lines(run.held_out("validation", "source")))
-        task = MultiLabelTask if config.classifier.objective == "multi_label" else ClassificationTask
+        task = MultiLabelTask if is_multi_label else ClassificationTask
         table = None
         if config.classifier.word_table:
             table = TableScores(**{name: part.numpy() for name, part in read_tensors(run.path / WORD_SCORES).items()})
@@ -178,7 +177,7 @@ class ClassifierJob:
                 "{encoder_layers} layers, width {model_dim}, {parameters:,} parameters, vocabulary {vocab_size:,}, "
                 "{pooling} pooling"
             ).fill(model.encoder_layers, model.model_dim, parameters, model.vocab_size, config.classifier.pooling),
-            "batches": f"{task.batches_per_epoch:,} a pass",
+            "batches": msg("{batches_per_epoch:,} a pass", task.batches_per_epoch),
         }
 
     def shortcomings(self, task: ClassificationTask) -> tuple[str, ...]:
@@ -230,4 +229,4 @@ def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:
 
 def _listed(labels: tuple[str, ...], most: int = 10) -> str:
     rest = msg(" and {count} more", len(labels) - most) if len(labels) > most else ""
-    return f"{len(labels)}: {', '.join(labels[:most])}{rest}"
+    return f"{len(labels)}: {', '.join(labels[:most])}" + rest

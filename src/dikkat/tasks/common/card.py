@@ -83,9 +83,8 @@ def longer_run(
     `command`, which made the run at `out`, is changed; where it is unknown, the command is built from the `kind` of
     model and the `data`.
     """
-    words = shlex.split(command) if command else []
-    if words[1:3] != ["train", kind]:
-        words = [NAME, "train", kind, *data]
+    # --language may stand before the name of a command
+    words = shlex.split(command) if f" train {kind} " in command else [NAME, "train", kind, *data]
     words = _with(words, "--out", str(free_folder(out)))
     if training.minutes is not None:
         words = _with(words, "--minutes", f"{times * training.minutes if minutes is None else minutes:g}")

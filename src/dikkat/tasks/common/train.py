@@ -125,7 +125,7 @@ class TimeLimitWatcher:
         if fitting >= needed:
             return ""
         minutes = advised_minutes(training.minutes or 0.0, fitting, needed, seconds)
-        smaller = msg("a smaller model, as --preset tiny, or ") if self._can_shrink else ""
+        smaller = msg("a smaller model, such as --preset tiny, or ") if self._can_shrink else ""
         passes = fitting * training.accumulate / self._batches
         return msg(
             "too little time: at {seconds:.2g} s per update there is time for about {updates} ({passes:.2g} "

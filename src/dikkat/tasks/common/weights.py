@@ -40,7 +40,7 @@ def build_checked(
         require_weights(file)
         file = base_of(file) or file
         if read_metadata(file).get(STORED_PRECISION) == "int8":
-            raise UsageError("{file}: its weights are in eight bits, which the native engine alone computes with", file)
+            raise UsageError("{file}: its weights are in eight bits, with which only the native engine computes", file)
     return _build(run, config, build, file)
 
 
@@ -75,11 +75,7 @@ def load_weights(
     for name, tensor in tensors.items():
         if not tensor.is_floating_point():
             raise DataError("{file}: damaged: {name} holds no floating-point numbers; restore the file", file, name)
-    parameters = FlatParameters(model)
-    try:
-        parameters.fill(parameters.master, tensors)
-    except RuntimeError as error:
-        raise DataError("{file}: does not fit {config}: {error}", file, run.config, error) from None
+    parameters = _filled(model, tensors, file, run)
     if must_be_finite and not torch.isfinite(parameters.master).all():
         name = next(span.name for span in parameters.spans if not torch.isfinite(span.of(parameters.master)).all())
         raise DataError("{file}: damaged: {name} holds numbers that are not finite; restore the file", file, name)
@@ -87,11 +83,17 @@ def load_weights(
 
 def load_initial(model: nn.Module, run: RunDirectory) -> None:
     """Copy the weights that `run` begins with into `model`. Raises `DataError` naming the first that does not fit."""
+    _filled(model, read_tensors(run.initial), run.initial, run)
+
+
+def _filled(model: nn.Module, tensors: dict[str, torch.Tensor], file: Path, run: RunDirectory) -> FlatParameters:
+    """Return the parameters of `model` with the `tensors` of a file. Raises `DataError` for the first that is unfit."""
     parameters = FlatParameters(model)
     try:
-        parameters.fill(parameters.master, read_tensors(run.initial))
+        parameters.fill(parameters.master, tensors)
     except RuntimeError as error:
-        raise DataError("{file}: does not fit {config}: {error}", run.initial, run.config, error) from None
+        raise DataError("{file}: does not fit {config}: {error}", file, run.config, error) from None
+    return parameters
 
 
 def take_tokenizer(run: RunDirectory, start: Path, vocab_size: int, language: str = "") -> AnyTokenizer:

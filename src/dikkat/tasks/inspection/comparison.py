@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from dikkat.evaluation.scores import sentence_chrf
-from dikkat.explain.attention_map import (
-    ATTENTIONS,
-    AttentionMap,
-    SentenceMaps,
-    attention_name,
-    written_words,
-)
+from dikkat.explain.attention_map import ATTENTIONS, AttentionMap, SentenceMaps, attention_name, written_words
 from dikkat.explain.drawing.chart import escaped, small_map
 from dikkat.explain.explanation import Column, Explanation, Step, Table, as_html
 from dikkat.explain.notebook import MAX_DESCRIBED, Shown
@@ -204,7 +198,7 @@ def compare_runs(
         for name, one in zip(names, opened, strict=True)
     ]
     if len(readings) < len(sentences):
-        text = msg("Of {count:,} sentences the first {shown} are shown; choose others.", len(sentences), len(readings))
+        text = msg("The first {shown} of {count:,} sentences are shown; choose others.", len(readings), len(sentences))
         introduction.append(text)
     if cut := sum(any(one.reads_end(reading) for one in opened) for reading in readings):
         text = msg("{cut} of {count} texts are longer, with what follows, than the context: only their end is read.")
@@ -298,7 +292,7 @@ def _words(readings: Sequence[_Reading], names: Sequence[str], chrf: float) -> S
     after = msg("Equal in {equal} of {count}; chrF of the second against the first {chrf:.1f}.").fill(
         equal, len(readings), chrf
     )
-    return Step(msg("What they make of it"), (text,), Table(columns, rows), (after,))
+    return Step(msg("What they answer"), (text,), Table(columns, rows), (after,))
 
 
 def _heads(matches: Sequence[HeadMatch], names: Sequence[str]) -> Step:
@@ -337,6 +331,6 @@ def _drawings(matches: Sequence[HeadMatch], drawn: Drawn, names: Sequence[str]) 
         part = f'{heading(title, 3)}<div class="strip">{figures}</div>'
         length += len(part)
         if length > MAX_DRAWN:
-            yield paragraph(translated("{count} more pairs stand in the tables alone.", len(matches) - number))
+            yield paragraph(translated("{count} more pairs are only in the tables.", len(matches) - number))
             return
         yield part

@@ -281,11 +281,7 @@ def _measure(translator: Translator, sample: Sequence[_Pair]) -> Quality:
 
 
 def _prune(
-    model: nn.Module,
-    measure: Measure,
-    order: Sequence[HeadName],
-    counts: Sequence[int],
-    counter: Callable[[str], None],
+    model: nn.Module, measure: Measure, order: Sequence[HeadName], counts: Sequence[int], counter: Callable[[str], None]
 ) -> tuple[Pruning, ...]:
     whole = measure()
     points = []

@@ -208,20 +208,14 @@ def _company(engine: TextEngine, rows: list[list[int]]) -> _Claim:
 
 def _threads(engine: NativeEngine, compute: Callable[[], object]) -> _Claim:
     def threads() -> dict[str, float]:
-        info = engine.info
-        violations: dict[str, float] = {}
-        alone = _with_threads(engine, 1, compute)
-        for count in (2, 3):
-            violations[msg("{count} threads", count)] = float(_with_threads(engine, count, compute) != alone)
+        info, answers = engine.info, list[object]()
+        for count in (1, 2, 3):
+            engine.info = dataclasses.replace(info, threads=count)
+            answers.append(compute())
         engine.info = info
-        return violations
+        return {msg("{count} threads", count): float(answers[count - 1] != answers[0]) for count in (2, 3)}
 
     return _Claim("threads change nothing", "any number of threads gives the same bits", 0.0, threads)
-
-
-def _with_threads(engine: NativeEngine, count: int, compute: Callable[[], object]) -> object:
-    engine.info = dataclasses.replace(engine.info, threads=count)
-    return compute()
 
 
 def _rows(specimen: Specimen) -> list[list[int]]:

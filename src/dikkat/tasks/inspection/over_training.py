@@ -93,7 +93,7 @@ class OverTraining:
         columns = np.unique(np.linspace(0, len(updates) - 1, 6).astype(int)).tolist()
         shown = ", ".join(f"{updates[column]:,}" for column in columns)
         yield translated(
-            "{run}: {count} looks; entropy in nats after the updates {updates}", self.run.path, len(updates), shown
+            "{run}: {count} snapshots; entropy in nats after the updates {updates}", self.run.path, len(updates), shown
         )
         for head, last in self.stats[-1].items():
             role = [stats[head].target for stats in self.stats]

@@ -8,22 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from dikkat.explain.explorer.document import (
-    Beam,
-    Candidate,
-    HeadOff,
-    Page,
-    PageSentence,
-    Saliency,
-    Weights,
-    assemble,
-)
-from dikkat.explain.head_analysis.importance import (
-    gradient_times_input,
-    head_names,
-    occlusion,
-    without_heads,
-)
+from dikkat.explain.explorer.document import Beam, Candidate, HeadOff, Page, PageSentence, Saliency, Weights, assemble
+from dikkat.explain.head_analysis.importance import gradient_times_input, head_names, occlusion, without_heads
 from dikkat.explain.notebook import PAGE_KINDS, Shown, explorer_of, page_sentence, shown_page
 from dikkat.explain.report.html import card, foreign, heading, page, paragraph, preformatted
 from dikkat.explain.report.run_page import training_curves, translator_curves
@@ -119,7 +105,7 @@ def show(run: str | Path, text: str | None = None, target: str | None = None) ->
     if len(shown) == len(sentences):
         return whole
     cut = translated(
-        "Sentences 1 to {shown} of {count}; call it with the others for theirs.", len(shown), len(sentences)
+        "Sentences 1 to {shown} of {count}; call it with the others to see theirs.", len(shown), len(sentences)
     )
     return replace(whole, description=paragraph(cut) + whole.description)
 

@@ -11,7 +11,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.tasks.common.attention_recorder import MAX_TOKENS, AttentionRecorder, Wanted, everything, require_short
 from dikkat.torch_engine.texts import Hidden
 from dikkat_runtime.errors import DataError, UsageError, msg
-from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.classifier import Classifier, ImportedHead
 from dikkat_runtime.tasks.embedder import Embedder, TextReading, of_classifier
 from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
@@ -55,10 +55,12 @@ class AttendingReader(AttentionRecorder):
         self._labels, self._compute = labels, compute
 
     @classmethod
-    def of(cls, trained: Classifier | LanguageModel | Embedder) -> "AttendingReader":
+    def of(cls, trained: Classifier | ImportedHead | LanguageModel | Embedder) -> "AttendingReader":
         """For whatever was loaded."""
         if isinstance(trained, LanguageModel):
             return cls._of_language_model(trained)
+        if isinstance(trained, ImportedHead):
+            return cls._of_encoder(trained.model, trained.model.encode, of_classifier(trained.reader).reading)
         if isinstance(trained, Classifier):
             return cls._of_encoder(trained.model, trained.model.encode, of_classifier(trained).reading)
         if trained.request is None:
@@ -101,7 +103,7 @@ class AttendingReader(AttentionRecorder):
         def compute(tokens: Tensor) -> object:
             return encode(tokens, torch.ones_like(tokens, dtype=torch.bool))
 
-        return cls(model, "encoder", windows, reading.labels, compute)
+        return cls(model, "encoder", windows, reading.tokenizer.labels, compute)
 
     def read(self, text: str, wanted: Wanted = everything) -> SentenceMaps:
         """Record the maps of reading the first window of `text`; raises as `read_window`."""
@@ -121,6 +123,3 @@ class AttendingReader(AttentionRecorder):
         reads, writes = (tokens, nothing) if self.stack == "encoder" else (nothing, tokens)
         maps = self.record(lambda: self._compute(torch.tensor([window.ids])), reads, writes, wanted)
         return SentenceMaps(window.text, "", reads, writes, maps, note=window.note)
-
-
-# Trace the arithmetic of one attention cell of a trained translator on a sentence.

@@ -100,10 +100,10 @@ def _parts(parts: Any, answer: str) -> Step:
         (f"{layer}", *(f"{value:+.3f}" for value in (*row, parts.feed_forwards[layer - 1])))
         for layer, row in enumerate(parts.heads, start=1)
     )
-    total = msg("Embedding {embedding:+.3f}, biases {rest:+.3f}; all of it sums to the logit {logit:.3f}.")
+    total = msg("Embedding {embedding:+.3f}, biases {rest:+.3f}; together they give the logit {logit:.3f}.")
     return Step(
         msg("What each part adds to the logit of “{token}”", answer),
-        (msg("Direct logit attribution; the scale of the final norm is that of the whole."),),
+        (msg("Direct logit attribution, with the scale of the final norm held fixed."),),
         Table(columns, rows),
         (total.fill(parts.embedding, parts.rest, parts.logit),),
     )
@@ -125,8 +125,8 @@ def _patched(
         (label, *(f"{value:.2f}" for value in column)) for label, column in zip(labels, effects.T, strict=True)
     )
     text = msg(
-        "While the other text is read, what enters a layer at one token is that of this text. 1.00: the model writes "
-        "“{answer}” as much as after this text; 0.00: it goes on towards “{other}”."
+        "While the model reads the other text, the input of one layer at one token is replaced by that of this text. "
+        "1.00: it writes “{answer}” as much as after this text; 0.00: it goes on towards “{other}”."
     )
     heading = msg("Where the difference is kept: activation patching")
     return Step(heading, (text.fill(named(answer), named(instead)),), Table(columns, rows)), effects.tolist()

@@ -56,7 +56,7 @@ def language_model_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]]
             (say("parameters"), f"{parameters:,}"),
         ],
         scored_on=say("On the text that was held out, by which the weights were chosen:"),
-        score_lines=lines,
+        score_lines=[say(line) for line in lines],
         rate=say(
             msg("{passes} passes over the data, {count} tokens predicted in {minutes} minutes.").fill(
                 f"{last['epoch']:.1f}", f"{last['tokens']:,}", minutes

@@ -270,7 +270,7 @@ def adaptation_lines(run: RunDirectory, adapted: dict[str, Any]) -> list[str]:
     config = run_config(run.read_config(), str(run.config))
     after = chrf_of(Translator.load(run.path), *held_out_lines(run), config)
     lines.append(
-        msg("- new text: {before:.2f} before, {after:.2f} after; no general text was there to keep").fill(
+        msg("- new text: {before:.2f} before, {after:.2f} after; there was no general text to keep").fill(
             before["new"], after
         )
     )

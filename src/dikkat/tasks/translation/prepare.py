@@ -4,6 +4,7 @@ Nothing outside the run directory is read again after this, so a run can be resu
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -13,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
-from dikkat.data.augmentation import augmented
+from dikkat.data.augmentation import FORMALITY_LANGUAGES, addressed, augmented
 from dikkat.data.cleaning import Cleaner, CleaningReport, normalise
 from dikkat.data.corpus import Corpus, source_profile
 from dikkat.data.inspection import SAMPLE_PAIRS, odd_side
@@ -247,6 +248,8 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     if not request.is_phrasebook:
         guessed = find_languages(config.data, parts.train, parts.report)
         config = build_config(merge(config.model_dump(), {"data": guessed}), where=request.where)
+    if config.data.formality:
+        _note_formality(request, parts, config.data.target_language)
     vocabularies = base.vocabularies if base else _vocabularies(parts, config)
     vocabularies.save(run)
     # only generated sentences have links
@@ -295,7 +298,31 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
 def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
     data = config.data
     shares = {"typing_errors": data.typing_errors, "no_final_mark": data.no_final_mark}
-    return augmented(pairs, **shares, seed=config.training.seed, target_language=data.target_language)
+    copies = augmented(pairs, **shares, seed=config.training.seed, target_language=data.target_language)
+    if not data.formality:
+        return copies
+    return chain(copies, (pair for _, pair in addressed(pairs, primary_language(data.target_language))))
+
+
+def _note_formality(request: TrainRequest, parts: Parts, language: str) -> None:
+    """Note how many pairs are formal and familiar. Raises `UsageError` for another language, `DataError` for none."""
+    if (own := primary_language(language)) not in FORMALITY_LANGUAGES:
+        known = ", ".join(FORMALITY_LANGUAGES)
+        raise UsageError(
+            "{where}: data.formality is learned by the pronouns of {known}, not of {language}; leave it out"
+        ).fill(request.where, known, own or msg("an unknown language"))
+    kinds = Counter(kind for kind, _ in addressed(parts.train, own))
+    # a base that has learned it goes on without
+    if request.start is None and not (kinds["more"] and kinds["less"]):
+        raise DataError(
+            "{data}: {more:,} pairs address somebody formally and {less:,} familiarly, and data.formality needs both; "
+            "give more pairs, or leave it out"
+        ).fill(" ".join(request.data), kinds["more"], kinds["less"])
+    parts.report.notes.append(
+        msg("formality: {more:,} pairs address somebody formally, {less:,} familiarly").fill(
+            kinds["more"], kinds["less"]
+        )
+    )
 
 
 def _words(pairs: Sequence[Pair], config: RunConfig) -> list[str]:
@@ -353,7 +380,7 @@ def _adapted(base: Base, parts: Parts, general: General, old_pairs: int) -> dict
     if not general.held_out:
         note(
             msg(
-                "nothing tells what {path} forgets: it kept no pairs; give sentences in {language} with --keep FILE"
+                "cannot measure what {path} forgets: it kept no pairs; give sentences in {language} with --keep FILE"
             ).fill(base.run.path, base.config.data.source_language or msg("the language of the source"))
         )
     return {"adapted": {"run": str(base.run.path), "old_pairs": old_pairs, "chrf_before": before}}

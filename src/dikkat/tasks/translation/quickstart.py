@@ -24,8 +24,8 @@ SETTINGS: Settings = {
     "model": {"dropout": 0.03},
     "training": {"max_epochs": 6.0, "validations": 4, "learning_rate": 6e-3, "matrix_learning_rate": 1e-2},
 }
-"""Passes, not minutes: a slow or busy machine takes longer and ends at the same score. The grammar has no noise to resist:
-twice the usual rates and less dropout reach in six passes what the usual ones reach in ten."""
+"""Passes, not minutes: a slow or busy machine takes longer and ends at the same score. The grammar has no noise: twice
+the usual rates and less dropout reach in six passes what the usual ones reach in ten."""
 GUIDED: Settings = {"training": {"guided_weight": 1.0}}
 """Where English is translated: the first head of the last encoder layer is told which noun a pronoun means."""
 DEFAULT_PAIR = "en-fr"

@@ -17,9 +17,15 @@ from typing import Any, Literal
 from dikkat.data.pairs import Pair
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.files import TEMPORARY_PREFIX, make_folder, write_atomically, write_errors, write_streaming
+from dikkat_runtime.files import (
+    TEMPORARY_PREFIX,
+    make_folder,
+    reading_errors,
+    write_atomically,
+    write_errors,
+    write_streaming,
+)
 from dikkat_runtime.rows.locks import LOCK_PREFIX, locked
-from dikkat_runtime.rows.packed_files import reading_errors
 from dikkat_runtime.shards.call import Call
 from dikkat_runtime.shards.driver import Result
 from dikkat_runtime.shards.work import Job, digest_of, read_record

@@ -48,7 +48,7 @@ function nextTab() {
   const list = element("ul", { class: "weights wide", id: "choices", "aria-live": "polite" });
   const kept = element("p", { class: "muted note" });
   const update = () => request("choices", sampling).then(({ kept: count, choices }) => {
-    list.replaceChildren(...choices.map(([label, share]) => shareRow(label, share)));
+    list.replaceChildren(...choices.map(([label, share]) => shareRow(label.replace(/^ +$/, (blank) => "␣".repeat(blank.length)), share)));
     kept.textContent = say("{count} tokens may follow under these settings.", { count: count.toLocaleString(state.language) });
   }, showFailure);
   update();

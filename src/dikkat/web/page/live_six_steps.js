@@ -82,7 +82,7 @@ function sixPanes(steps, query, keyTokens) {
       ? `exp(${scaled} − ${number(steps.shift)}) / ${number(steps.sum)} = ${number(steps.exponentials[cell.key])} / ${number(steps.sum)} = ${number(steps.weights[cell.key], 3)}`
       : `0 / ${number(steps.sum)} = 0`]],
     ["six5", msg("5. Weighted value"), msg("The value of “{key}” counts by its weight."), [`${number(steps.weights[cell.key], 3)} · v(${key}) = ${vectorText(steps.weighted[cell.key])}`]],
-    ["six6", msg("6. Sum"), msg("The weighted values of all tokens are added: the output of this head for “{query}”."), [`z(${query}) = ${vectorText(steps.total)}`, steps.isOff ? say("This head is off: the model takes zeros instead.") : say("From what the model itself computed this differs by {difference} at most.", { difference: steps.difference.toExponential(0) })]],
+    ["six6", msg("6. Sum"), msg("The weighted values of all tokens are added: the output of this head for “{query}”."), [`z(${query}) = ${vectorText(steps.total)}`, steps.isOff ? say("This head is off: the model takes zeros instead.") : say("This differs by at most {difference} from what the model itself computed.", { difference: steps.difference.toExponential(0) })]],
   ];
   const width = { width: k.length, root: number(Math.sqrt(k.length)), beta: number(steps.beta, 3), query, key };
   const panes = lines.map(([id, title, text, formulas]) => element("section", { class: "pane", id }, heading(say(title)), element("p", { class: "muted note" }, say(text, width)),

@@ -85,7 +85,7 @@ def test_of_one_head_or_of_the_mean_of_all() -> None:
 def test_turkish() -> None:
     weights = np.tile([0.01, 0.02, 0.03, 0.04, 0.9], (5, 1))
     assert localized(caution(maps(weights)) or "", "tr") == (
-        "Bu haritayı sözcük eşleştirmesi olarak okumayın: dikkatin işaret ve noktalama belirteçlerine düşen payı %94."
+        "Bu haritayı sözcük hizalaması olarak okumayın: dikkatin işaret ve noktalama belirteçlerine düşen payı %94."
     )
 
 

@@ -26,6 +26,8 @@ typedef struct {
     const float *weight, *bias; /* (outputs, inputs), (outputs) or null */
     int64_t inputs, outputs;
     Packed packed; /* the same weights in eight bits, which then are the ones in use */
+    int64_t rank;  /* of what an adapter adds to the matrix: up x down; 0 for nothing */
+    const float *down, *up; /* (rank, inputs); (rank, outputs in whole BYTE_PANEL), the other by columns */
 } Linear;
 
 /* Outputs that one thread must take together. */
@@ -34,9 +36,14 @@ INLINE int64_t panel_of(const Linear *linear) { return linear->packed.weight ? B
 /* In numbers of four bytes, what quantized_rows() needs for itself. */
 INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(rows) * (padded(inputs) * ENTRY_BYTES / 4 + 1); }
 
+/* Rows to which an adapter's product is added at once. */
+#define LOW_RANK_ROWS 4
+
 /* How many numbers linear_rows() needs for itself. */
 INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {
-    return linear->packed.weight ? quantized_scratch(rows, linear->inputs) : PANEL * padded(linear->inputs);
+    int64_t low = LOW_RANK_ROWS * padded(linear->rank);
+    int64_t own = linear->packed.weight ? quantized_scratch(rows, linear->inputs) : PANEL * padded(linear->inputs);
+    return own > low ? own : low;
 }
 
 /* The lanes that are `by` apart added up, those of a before those of b. */
@@ -199,6 +206,46 @@ static void quantized_rows(float *to, int64_t to_step, const float *from, int64_
     quantized_products(to, to_step, &rounded, packed, &(Epilogue){.bias = bias}, start, end, 1);
 }
 
+/* Entries of `up` from one rank to the next. */
+INLINE int64_t up_step(const Linear *linear) { return (linear->outputs + BYTE_PANEL - 1) / BYTE_PANEL * BYTE_PANEL; }
+
+/* Adds to `count` outputs, at most PANEL, of `rows` rows what `low` (rows, rank) times the columns `up` is, in the order of
+ * the ranks; both are constants where this is used, but `count` at the end. */
+INLINE void low_rank_block(float *to, int64_t to_step, const float *low, const float *up, const Linear *linear,
+                           const int64_t count, const int rows) {
+    vec sums[LOW_RANK_ROWS][2] = {{{0}}};
+    int64_t step = padded(linear->rank), hop = up_step(linear);
+    for (int r = 0; r < rows; r++) memcpy(sums[r], to + r * to_step, sizeof(float) * count);
+    for (int64_t i = 0; i < linear->rank; i++, up += hop)
+        for (int r = 0; r < rows; r++)
+            for (int half = 0; half < 2; half++)
+                sums[r][half] += low[r * step + i] * *(const loose *)(up + half * LANES);
+    for (int r = 0; r < rows; r++) memcpy(to + r * to_step, sums[r], sizeof(float) * count);
+}
+
+/* Twin: what run/weights.py adds to a matrix (Hu et al. 2022, equation 3), for the rows and outputs of linear_rows(). */
+static void add_low_rank(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+                         int64_t rows, int64_t start, int64_t end, float *low) {
+    Linear down = {.weight = linear->down, .inputs = linear->inputs, .outputs = linear->rank};
+    for (int64_t row = 0; row < rows; row += LOW_RANK_ROWS) {
+        int64_t some = smaller_of(rows - row, LOW_RANK_ROWS), step = padded(linear->rank);
+        linear_few_rows(low, step, from + row * from_step, from_step, &down, some, 0, linear->rank);
+        for (int64_t output = start; output < end; output += PANEL) {
+            float *there = to + row * to_step + output;
+            const float *up = linear->up + output;
+            if (some == LOW_RANK_ROWS && end - output >= PANEL) {
+                low_rank_block(there, to_step, low, up, linear, PANEL, LOW_RANK_ROWS);
+                continue;
+            }
+            for (int64_t r = 0; r < some; r++, there += to_step)
+                if (end - output >= PANEL)
+                    low_rank_block(there, to_step, low + r * step, up, linear, PANEL, 1);
+                else
+                    low_rank_block(there, to_step, low + r * step, up, linear, end - output, 1);
+        }
+    }
+}
+
 /* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a
  * multiple of panel_of(), `scratch` holds linear_scratch() numbers. */
 static void linear_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
@@ -210,6 +257,7 @@ static void linear_rows(float *to, int64_t to_step, const float *from, int64_t f
         linear_few_rows(to, to_step, from, from_step, linear, rows, start, end);
     else
         many_rows(to, to_step, from, from_step, linear, rows, start, end, scratch);
+    if (linear->rank) add_low_rank(to, to_step, from, from_step, linear, rows, start, end, scratch);
 }
 
 #endif

@@ -7,6 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from dikkat_runtime.documents.fragments import Structure
+from dikkat_runtime.engine.options import FORMALITIES
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, json_response
 from dikkat_runtime.server.endpoint import Endpoint
@@ -86,13 +87,7 @@ def _shown(glossary: StoredGlossary) -> dict[str, Any]:
 
 
 _GLOSSARY = required(
-    glossary_id=TEXT,
-    name=TEXT,
-    ready=FLAG,
-    source_lang=TEXT,
-    target_lang=TEXT,
-    creation_time=TEXT,
-    entry_count=WHOLE,
+    glossary_id=TEXT, name=TEXT, ready=FLAG, source_lang=TEXT, target_lang=TEXT, creation_time=TEXT, entry_count=WHOLE
 )
 _NEW_GLOSSARY = fields(
     ("name", "source_lang", "target_lang", "entries"),
@@ -123,7 +118,6 @@ NO_LIMIT = 1_000_000_000_000
 """Limit of characters in answers to clients; there is none."""
 _UNKNOWN = ("style_id", "custom_instructions", "translation_memory_threshold")
 """Fields of requests that no model here can serve."""
-_FORMALITY = ("default", "prefer_more", "prefer_less", "more", "less")
 
 
 async def translate(call: Call) -> Response:
@@ -133,9 +127,6 @@ async def translate(call: Call) -> Response:
     for name in _UNKNOWN:
         if name in fields:
             raise RequestError("invalid", f"{name} is not supported here", param=name)
-    formality = fields.choice("formality", "default", _FORMALITY)
-    if formality in ("more", "less"):
-        raise RequestError("invalid", "formality is not supported for this target language", param="formality")
     glossary = await _glossary(call)
     options = replace(_text_options(call, glossary), memory=fields.optional_text("translation_memory_id"))
     call.count_characters(texts)
@@ -204,8 +195,10 @@ async def languages(call: Call) -> Response:
     """Return languages to translate from, or with `type=target` into."""
     catalog = call.catalog
     is_target = call.fields.choice("type", "source", ("source", "target")) == "target"
+    plain = {normal(model.target) for model in catalog.of_kind("translator") if not model.model.knows_formality}
     rows = [
-        {"language": code.upper(), "name": language_name(code)} | ({"supports_formality": False} if is_target else {})
+        {"language": code.upper(), "name": language_name(code)}
+        | ({"supports_formality": code not in plain} if is_target else {})
         for code in (catalog.targets if is_target else catalog.sources)
     ]
     return json_response(rows)
@@ -222,7 +215,8 @@ _BODY = fields(
     text=TEXTS,
     target_lang=TEXT,
     source_lang=TEXT,
-    formality=words(*_FORMALITY),
+    formality=words(*FORMALITIES),
+    model=TEXT,
     split_sentences=words("0", "1", "nonewlines"),
     tag_handling=words("xml", "html"),
     ignore_tags=TEXTS,
@@ -241,7 +235,7 @@ _ANSWER = required(
             billed_characters=WHOLE,
             unplaced_terms=UNPLACED,
         )
-    ),
+    )
 )
 _LANGUAGES = list_of(fields(("language", "name"), language=TEXT, name=TEXT, supports_formality=FLAG))
 _USAGE = required(character_count=WHOLE, character_limit=WHOLE)

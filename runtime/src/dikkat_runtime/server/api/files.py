@@ -5,6 +5,7 @@ from urllib.parse import quote
 
 from starlette.responses import Response, StreamingResponse
 
+from dikkat_runtime.engine.options import FORMALITIES
 from dikkat_runtime.server.budget import PIECE
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, LIBRETRANSLATE, json_response
@@ -12,7 +13,7 @@ from dikkat_runtime.server.document_store import DocumentJob
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.schemas import TEXT, WHOLE, fields, required
+from dikkat_runtime.server.schemas import TEXT, WHOLE, fields, required, words
 from dikkat_runtime.server.translation import AUTO, translator_for
 from dikkat_runtime.server.worker_jobs import begin_document
 
@@ -100,7 +101,10 @@ def attachment(call: Call, job: DocumentJob) -> Response:
 
 FILE = {"type": "string", "contentEncoding": "binary"}
 """JSON schema of an uploaded file."""
-_UPLOAD = fields(("file", "target_lang"), file=FILE, target_lang=TEXT, source_lang=TEXT, filename=TEXT)
+_UPLOAD = fields(
+    ("file", "target_lang"), file=FILE, target_lang=TEXT, source_lang=TEXT, filename=TEXT, model=TEXT,
+    formality=words(*FORMALITIES),
+)  # fmt: skip
 _TAKEN = required(document_id=TEXT, document_key=TEXT)
 _KEY = required(document_key=TEXT)
 _STATUS = fields(("document_id", "status"), document_id=TEXT, status=TEXT, billed_characters=WHOLE)

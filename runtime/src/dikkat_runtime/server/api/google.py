@@ -58,7 +58,7 @@ def _in_data(**properties: Schema) -> Schema:
     return required(data=required(**properties))
 
 
-_BODY = fields(("q", "target"), q=TEXTS, target=TEXT, source=TEXT, format=words("html", "text"))
+_BODY = fields(("q", "target"), q=TEXTS, target=TEXT, source=TEXT, format=words("html", "text"), model=TEXT)
 _TRANSLATIONS = _in_data(
     translations=list_of(fields(("translatedText",), translatedText=TEXT, detectedSourceLanguage=TEXT))
 )

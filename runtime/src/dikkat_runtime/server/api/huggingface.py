@@ -9,17 +9,18 @@ from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
-from dikkat_runtime.server.models import ServedModel
+from dikkat_runtime.server.models import ModelTask, ServedModel, answer
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import TEXTS, either, fields, list_of
 from dikkat_runtime.server.translation import translate_texts
 from dikkat_runtime.server.writing import begin, read_writing
+from dikkat_runtime.tasks.tagger import Span
 
 _DEFAULT_TOKENS = 100
 
 
 async def infer(call: Call) -> Response:
-    """Translate, classify or continue texts."""
+    """Translate, classify, mark or continue texts, or answer numbers."""
     model = call.catalog.named(call.request.path_params["model"])
     texts = call.fields.texts("inputs")
     call.count_characters(texts)
@@ -28,7 +29,21 @@ async def infer(call: Call) -> Response:
         return json_response([{"translation_text": translation.text} for translation in translated])
     if model.kind == "classifier":
         return json_response(await _classified(call, model, texts))
+    if model.kind in ("tagger", "regressor"):
+        rows = [_shown(one) for one in await call.compute(ModelTask(model, answer), texts)]
+        is_one = model.kind == "tagger" and isinstance(call.fields.raw("inputs"), str)
+        return json_response(rows[0] if is_one else rows)
     return json_response(await _written(call, model, texts))
+
+
+def _shown(answered: tuple[Span, ...] | dict[str, float]) -> list[dict[str, Any]]:
+    """Return marked spans, or numbers by their names, as the clients read them."""
+    if isinstance(answered, dict):
+        return [{"label": label, "score": number} for label, number in answered.items()]
+    return [
+        {"entity_group": span.label, "score": span.probability, "word": span.text, "start": span.start, "end": span.end}
+        for span in answered
+    ]
 
 
 async def _classified(call: Call, model: ServedModel, texts: list[str]) -> list[list[dict[str, Any]]]:
@@ -53,7 +68,8 @@ async def features(call: Call) -> Response:
     model = call.catalog.named(call.request.path_params["model"])
     texts = call.fields.texts("inputs")
     normalize = call.fields.section("parameters").flag("normalize", call.fields.flag("normalize", False))
-    vectors = await embed_texts(call, model, texts, normalize)
+    prompt = call.fields.section("parameters").optional_text("prompt_name")
+    vectors = await embed_texts(call, model, texts, normalize, prompt)
     return json_response([vector.tolist() for vector in vectors])
 
 

@@ -38,7 +38,7 @@ async def translate(call: Call) -> Response:
     markup = fields.choice("format", "text", ("text", "html"))
     call.count_characters(texts)
     options = TextOptions(markup="html" if markup == "html" else "text", alternatives=count)
-    answers = await answer_texts(call, texts, source, target, options, fields.optional_text("model"))
+    answers = await answer_texts(call, texts, source, target, options)
     content: dict[str, Any] = {"translatedText": [answer.translated.text for answer in answers]}
     if source.lower() == AUTO:
         content["detectedLanguage"] = [_shown(answer.detected) for answer in answers if answer.detected]
@@ -58,11 +58,7 @@ async def languages(call: Call) -> Response:
     catalog = call.catalog
     codes = dict.fromkeys([*catalog.sources, *catalog.targets])
     rows = [
-        {
-            "code": code,
-            "name": language_name(code),
-            "targets": list(dict.fromkeys([code, *catalog.targets_of(code)])),
-        }
+        {"code": code, "name": language_name(code), "targets": list(dict.fromkeys([code, *catalog.targets_of(code)]))}
         for code in codes
     ]
     return json_response(rows)

@@ -224,13 +224,7 @@ _MESSAGE = required(role=TEXT, content=either(TEXT, list_of(_PART)))
 _MESSAGES = {"type": "array", "items": dict(_MESSAGE), "minItems": 1}
 _CHAT = fields(("model", "messages"), messages=_MESSAGES, **_COMMON)
 _TEXT = fields(("model",), prompt=TEXTS, echo=FLAG, **_COMMON)
-_ANSWER = required(
-    id=TEXT,
-    object=TEXT,
-    created=WHOLE,
-    model=TEXT,
-    choices=list_of(required(index=WHOLE)),
-)
+_ANSWER = required(id=TEXT, object=TEXT, created=WHOLE, model=TEXT, choices=list_of(required(index=WHOLE)))
 
 _TEXT_ENDPOINTS = [
     Endpoint(("POST",), "/v1/chat/completions", chat, OPENAI, "Answer messages.", _ANSWER, _CHAT, also={200: EVENTS}),

@@ -170,7 +170,7 @@ async def translate(call: Call) -> Response:
     fields, limits = call.fields, call.services.settings.limits
     text = fields.within_limits("text", [fields.text("text")])[0]
     source, detected = await source_of(call, text, fields.text("source"))
-    model = translator_for(call, source, fields.text("target"), fields.optional_text("model"))
+    model = translator_for(call, source, fields.text("target"))
     known = frozenset(fields.texts("known")) if fields.raw("known") else frozenset()
     options = TextOptions(
         sentences=False,

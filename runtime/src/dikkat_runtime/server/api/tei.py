@@ -24,10 +24,18 @@ def embedding_model(call: Call, name: str | None) -> ServedModel:
     return call.catalog.named(name) if name else call.catalog.models[0]
 
 
-async def embed_texts(call: Call, model: ServedModel, texts: Sequence[str], normalize: bool) -> list[Array]:
-    """Return one vector (D,) for each text, of length 1 if `normalize`; that of white space is zero."""
+async def embed_texts(
+    call: Call, model: ServedModel, texts: Sequence[str], normalize: bool, prompt: str | None = None
+) -> list[Array]:
+    """Return one vector (D,) for each text, of length 1 if `normalize`; that of white space is zero.
+
+    Raises `RequestError` for a `prompt` that the model does not have.
+    """
+    known = model.model.reading.prompts if model.kind == "encoder" else {}
+    if prompt is not None and prompt not in known:
+        raise call.fields.wrong("prompt_name", f"must be one of: {', '.join(known) or 'none'}")
     call.count_characters(texts)
-    vectors = await call.compute(ModelTask(model, models.embed), texts)
+    vectors = await call.compute(ModelTask(model, models.embedding(prompt)), texts)
     return [_unit(vector) if normalize else vector for vector in vectors]
 
 
@@ -120,7 +128,7 @@ async def embed(call: Call) -> Response:
 async def cut_vectors(call: Call, model: ServedModel, texts: Sequence[str], normalize: bool) -> list[Array]:
     """Return the vectors of `embed_texts`, of each as many of its first numbers as the request wants."""
     size = call.fields.whole("dimensions", 0, 1, 1 << 20)
-    vectors = await embed_texts(call, model, texts, normalize)
+    vectors = await embed_texts(call, model, texts, normalize, call.fields.optional_text("prompt_name"))
     if size > len(vectors[0]):
         raise call.fields.wrong("dimensions", f"must be at most {len(vectors[0])}")
     if not size:
@@ -168,7 +176,8 @@ _PREDICT = fields(
     abstain=NUMBER,
     words=WHOLE,
 )
-_EMBED = fields(("inputs",), inputs=TEXTS, normalize=FLAG, truncate=FLAG, dimensions=WHOLE, model=TEXT)
+_VECTOR = {"normalize": FLAG, "dimensions": WHOLE, "prompt_name": TEXT}
+_EMBED = fields(("inputs",), inputs=TEXTS, truncate=FLAG, model=TEXT, **_VECTOR)
 _INFO = fields(("model_id", "version"), model_id=TEXT, version=TEXT, max_client_batch_size=WHOLE)
 
 _POST = ("POST",)
