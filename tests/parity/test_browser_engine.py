@@ -383,7 +383,7 @@ return { lens, patterns: model.patterns(input.repeated), layers: layers.length, 
 def test_the_lens_and_the_heads_of_a_language_model_are_those_of_torch(tmp_path: Path, model: dict[str, Any]) -> None:
     run = language_model_run(tmp_path / "run", **model)
     trained = Generator.load(run)
-    ids, repeated = trained.read("Two men are sleeping."), [5, 9, 7, 11, 6] * 2
+    ids, repeated = trained.tokenizer.encode("Two men are sleeping."), [5, 9, 7, 11, 6] * 2
     model_file = open_for_web(run, "float32").encode()
     found = in_node(tmp_path / "node", PARTS, {"ids": ids, "repeated": repeated}, run=model_file)
     expected = logit_lens(trained.model, torch.tensor(ids))[:, -1].numpy()

@@ -118,7 +118,6 @@ class TestUse:
             ("a.json", ["--target", "x"], "--target is for a translator, but {run} holds a classifier; leave it out"),
             ("a.npz", ["--n-best", "2"], "--n-best is for a translator, but {run} holds a classifier; leave it out"),
             ("a.align", [], "a.align: is for translators, but {run} holds a classifier; write one of .png, .svg, "),
-            ("a.html", [], "a.html: is for translators, but {run} holds a classifier; write one of .png, .svg, "),
             ("a.png", ["--layer", "9"], "there is no layer 9 in the encoder self-attention: choose from"),
         ],
     )

@@ -157,9 +157,35 @@ def test_attend_shows_what_a_prompt_looks_at(dikkat: Command, written: Path, tmp
     for kind, name in (("encoder", "encoder self-attention"), ("cross", "cross-attention")):
         message = dikkat.fails(2, "attend", written, "the", "--kind", kind, "--out", tmp_path / "b.png")
         assert message == f"--kind {kind}: a language model has no {name}; choose from decoder"
-    long = dikkat.fails(65, "attend", written, "the dog sees a cat " * 3, "--out", tmp_path / "b.png")
-    assert long == "the prompt has 57 tokens, but the model sees at most 32 (its context); give only the end of it"
-    assert not (tmp_path / "b.png").exists()
+
+
+def test_a_text_longer_than_the_context_is_attended_to_by_windows(
+    dikkat: Command, written: Path, tmp_path: Path
+) -> None:
+    """Of 57 characters, with a context of 32: the first 32, and the last 32."""
+    text = "the dog sees a cat " * 3
+    table = dikkat("attend", written, text, "--layer", "1")[1]
+    assert table.startswith("window 1 of 2: tokens 1 to 32 of 57\n\ndecoder self-attention, layer 1")
+    assert "\n\nwindow 2 of 2: tokens 26 to 57 of 57\n\n" in table
+    second = dikkat("attend", written, text, "--layer", "1", "--sentence", "2")[1]
+    assert second == table[table.index("window 2") :]
+    out = tmp_path / "b.png"
+    assert dikkat("attend", written, text, "--out", out) == (
+        0, "", f"windows 1 to 1 of 2; --sentence N shows others\nwrote {out}\n",
+    )  # fmt: skip
+    assert dikkat("attend", written, text, "--sentence", "2", "--out", out)[2] == f"wrote {out}\n"
+    assert dikkat("attend", written, text, "--out", tmp_path / "b.json")[2] == f"wrote {tmp_path / 'b.json'}\n"
+    assert [one.output_tokens for one in written_maps(tmp_path / "b.json")] == [tuple(text[:32]), tuple(text[25:57])]
+    message = dikkat.fails(2, "attend", written, text, "--sentence", "3")
+    assert message == "--sentence 3: the text has 2 windows; choose one of them"
+    page = tmp_path / "b.html"
+    assert dikkat("attend", written, text, "--out", page) == (0, "", f"wrote {page}\n")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    report = dikkat("explain", "--run", written, text)[1]
+    assert "Of 57 tokens these last 32 are read." in " ".join(report.split())
+    assert dikkat("heads", written, "--sentences", "2")[2].endswith(
+        "windows, evenly spread; --sentences N takes more\n"
+    )
 
 
 def test_the_doctor_examines_a_language_model(dikkat: Command, written: Path) -> None:

@@ -368,6 +368,9 @@ def test_empty_and_endless_texts_get_a_plain_sentence(page: Watched) -> None:
     cut = re.search(r"Sentences ([\d,]+) to 1,500 of 1,500 are read, those around the caret\.", page.text("#notice"))
     assert cut, page.text("#notice")
     assert page.page.locator("#pieces li").count() == 1_501 - int(cut[1].replace(",", "")) > 10
+    # lines of one word each: few tokens, but many lines to draw
+    type_text(page, "dog\n" * 1_000)
+    assert page.page.locator("#pieces li").count() == 100
     type_text(page, "x" * 150_000, "tooLong")
     assert "far longer than the 4000 tokens" in page.text("#notice")
     type_text(page, TEXT)
@@ -413,6 +416,30 @@ def test_processor_time_of_the_main_thread_alone_is_a_freeze(browser: Browser, f
         page.run(freeze)
         longest, _ = longest_task(json.loads(browser.stop_tracing())["traceEvents"])
     assert longest > 100
+
+
+@pytest.mark.parametrize(
+    ("before", "ending"), [("", "\n"), ("delete window.Worker;", " "), ("delete window.Worker;", ", and ")]
+)
+def test_fifty_thousand_characters_are_read_in_slices(browser: Browser, file: Path, before: str, ending: str) -> None:
+    """In one line, in many, and in one sentence, in a worker and in the page itself, which reads as slowly."""
+    typing = """(text) => {
+        const field = document.getElementById("text");
+        field.focus();
+        field.setRangeText(text, 0, field.value.length, "end");
+        field.dispatchEvent(new Event("input", { bubbles: true }));
+    }"""
+    text = (f"{TEXT}." if ending != ", and " else TEXT) + ending
+    with watched(browser, file, before=before) as page:
+        ready(page)
+        browser.start_tracing(page=page.page, categories=["toplevel", "__metadata"])
+        page.run(typing, (text * 2_000)[:50_000])
+        page.page.wait_for_selector("body[data-busy]", state="attached")
+        ready(page)
+        longest, count = longest_task(json.loads(browser.stop_tracing())["traceEvents"])
+        assert "those around the caret" in page.text("#notice")
+    assert count > 50
+    assert longest < 150
 
 
 @pytest.mark.nightly
@@ -491,6 +518,40 @@ def test_the_page_of_a_language_model_shows_what_may_follow_and_writes_on(browse
         page.until("document.querySelectorAll('#choices li').length === 3")
         page.click("#tab-maps")
         assert page.text(".picture h2") == "Decoder self-attention · Layer 2"
+
+
+def test_of_a_long_text_a_language_model_reads_what_is_before_the_caret(browser: Browser, tmp_path: Path) -> None:
+    run = language_model_run(tmp_path / "run")
+    path = tmp_path / "page.html"
+    path.write_text(live_page(open_for_web(run, "float32"), examples=["Two men"]), encoding="utf-8")
+    model = Generator.load(run)
+    text = "Two men are outside near the house . " * 8
+    half = len(text) // 2
+    with watched(browser, path) as page:
+        ready(page)
+        # what follows differs clearly after different tokens
+        page.page.locator("#temperature").fill("0.05")
+        for caret in (len(text), half):
+            page.page.fill("#text", text)
+            page.page.focus("#text")
+            page.run("(at) => document.getElementById('text').setSelectionRange(at, at)", caret)
+            page.press("Enter")
+            ready(page)
+            ids = model.tokenizer.encode(text[:caret])
+            said = f"The model reads the last 24 of the {len(ids)} tokens before the caret, since its context holds 24."
+            assert said in page.text("#notice")
+            with torch.no_grad():
+                logits = model.model(torch.tensor([ids[-24:]]))[0, -1] / 0.05
+            logits[list(model.special_tokens.never_written)] = -torch.inf
+            shares = logits.softmax(-1).sort(descending=True).values[:12].tolist()
+            page.page.wait_for_selector("#choices li")
+            assert [float(each) for each in page.texts("#choices b")] == pytest.approx(shares, abs=0.006)
+        page.click("#write")
+        page.page.wait_for_selector("#append:not([disabled])")
+        page.click("#append")
+        page.until("(length) => document.querySelector('#text').value.length > length", len(text))
+        value = page.page.input_value("#text")
+        assert (value[:half], value[half - len(text) :]) == (text[:half], text[half:])
 
 
 def bells_and_letters(path: Path) -> Path:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, get_args
 
 from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
@@ -34,6 +34,7 @@ Attention = Literal["encoder", "decoder", "cross"]
 PICTURES, DATA, ALIGNMENT, PAGE = (".png", ".svg"), (".json", ".npz"), ".align", ".html"
 SUFFIXES = (*PICTURES, *DATA, ALIGNMENT, PAGE)
 BEAM = BeamOptions()
+Part = TypeVar("Part")
 MAX_ON_PAGE = 20
 """Sentences of one text on a page, each of which is translated again without each head."""
 
@@ -101,13 +102,12 @@ def _show(run: Path, sentence: str, out: Path | None, options: Mapping[str, Any]
     target, words = options["target"], bool(options["words"])
     trained = _opened(run, out)
     texts, selection = _sentences(sentence), (options["kind"], options["layer"], options["head"])
+    is_page = out is not None and out.suffix.lower() == PAGE
+    most = MAX_ON_PAGE if is_page else 1 if out is not None and not _holds_many(out) else None
     if not isinstance(trained, Translator):
-        recorded = _read(trained, texts, run, out, selection, options)
+        recorded = _read(trained, texts, run, out, selection, most, options)
     else:
-        only_one, is_page = out is not None and not _holds_many(out), out is not None and out.suffix.lower() == PAGE
-        sentences = sentences_of(
-            trained, texts, options["sentence"], only_one=only_one, is_page=is_page, are_cut=target is None
-        )
+        sentences = sentences_of(trained, texts, options["sentence"], most, are_cut=target is None)
         if is_page:
             _write_page(trained, [sentence for sentence, _ in sentences], cast(Path, out), target)
             return
@@ -117,7 +117,7 @@ def _show(run: Path, sentence: str, out: Path | None, options: Mapping[str, Any]
     if out is None:
         _print_tables(recorded)
     else:
-        _write(recorded, out, words)
+        _write(recorded, out, run.resolve().name, words)
 
 
 def _show_over_training(run: Path, out: Path | None, sentence: str | None, options: Mapping[str, object]) -> None:
@@ -156,39 +156,31 @@ def _opened(run: Path, out: Path | None) -> Any:
 
 
 def sentences_of(
-    translator: Translator,
-    texts: Iterable[str],
-    number: int | None,
-    *,
-    only_one: bool,
-    is_page: bool = False,
-    are_cut: bool = True,
+    translator: Translator, texts: Iterable[str], number: int | None, most: int | None, *, are_cut: bool = True
 ) -> Iterator[tuple[str, Manner]]:
-    """Yield the sentences of texts as the model reads them; only the one of a `number`, from 1, or of each the first.
+    """Yield the sentences of texts as the model reads them, each with the manner in which it is written.
 
-    A page has at most `MAX_ON_PAGE` of each text, from that number on. Each has the manner in which it is written.
-    Texts that are not cut are read as they stand. Raises `UsageError` where there is no such sentence.
+    Of each text these are at most `most`, from a `number` on, which counts from 1; without `most` the one of that
+    number, or all. Texts that are not cut are read as they stand. Raises `UsageError` where there is no such sentence.
     """
     from dikkat_runtime.tasks.reading import USUAL
 
     for text in texts:
         # a text without words is read as it stands
         sentences = (translator.sentences(text) if are_cut else []) or [(text, USUAL)]
-        if number is not None and number > len(sentences):
-            raise UsageError(
-                "--sentence {number}: the text has {count} sentences; choose one of them", number, len(sentences)
-            )
-        most = MAX_ON_PAGE if is_page else 1 if only_one or number is not None else len(sentences)
-        shown = sentences[(number or 1) - 1 :][:most]
-        if len(shown) < len(sentences) and (number is None or is_page):
-            first, count = number or 1, len(sentences)
-            print_note(
-                "sentences {first} to {last} of {count}; --sentence N shows others",
-                first,
-                first + len(shown) - 1,
-                count,
-            )
-        yield from shown
+        yield from _chosen(sentences, number, most, msg("sentences"))
+
+
+def _chosen(parts: list[Part], number: int | None, most: int | None, unit: str) -> list[Part]:
+    """Return the parts of a text that are shown, as `sentences_of` tells, and say which they are of how many."""
+    count, first = len(parts), number or 1
+    if first > count:
+        raise UsageError("--sentence {number}: the text has {count} {unit}; choose one of them", number, count, unit)
+    shown = parts[first - 1 :][: most or (1 if number else count)]
+    if len(shown) < count and (number is None or most == MAX_ON_PAGE):
+        last = first + len(shown) - 1
+        print_note("{unit} {first} to {last} of {count}; --sentence N shows others", unit, first, last, count)
+    return shown
 
 
 def _holds_many(out: Path) -> bool:
@@ -290,7 +282,8 @@ def _read(
     run: Path,
     out: Path | None,
     selection: Selection,
-    options: Mapping[str, object],
+    most: int | None,
+    options: Mapping[str, Any],
 ) -> Iterator[SentenceMaps]:
     from dikkat.tasks import Classifier, LanguageModel
     from dikkat.tasks.classification.decisive_words import table_note
@@ -298,14 +291,12 @@ def _read(
     from dikkat.tasks.kinds import KINDS
 
     name = KINDS[trained.kind or "encoder"].name
-    if out is not None and out.suffix.lower() in (ALIGNMENT, PAGE):
-        known = ", ".join((*PICTURES, *DATA))
+    if out is not None and out.suffix.lower() == ALIGNMENT:
+        known = ", ".join((*PICTURES, *DATA, PAGE))
         raise UsageError(
             "{out}: is for translators, but {run} holds {kind}; write one of {formats}", out, run, name, known
         )
-    _refuse(
-        options, ("target", "beam", "n-best", "sentence"), msg("is for a translator, but {run} holds {kind}", run, name)
-    )
+    _refuse(options, ("target", "beam", "n-best"), msg("is for a translator, but {run} holds {kind}", run, name))
     if not isinstance(trained, Classifier | LanguageModel):
         _refuse(
             options, ("words",), msg("joins the subwords of dikkat's own tokenizers, not those of an imported encoder")
@@ -316,14 +307,15 @@ def _read(
     choices = _choices(attending, name, out, selection)
     wanted = _wanted(attending, choices)
     # not a generator itself: what is wrong is said before a file of its kind is begun
-    return (_selected(attending.read(sentence, wanted), choices) for sentence in sentences)
+    parts = (_chosen(attending.windows(text), options["sentence"], most, msg("windows")) for text in sentences)
+    return (_selected(attending.read_window(part, wanted), choices) for shown in parts for part in shown)
 
 
 def _choices(attending: Attending | AttendingReader, name: str, out: Path | None, selection: Selection) -> list[Choice]:
     from dikkat.explain.attention_map import ATTENTIONS, attention_name
 
     kind, layer, head = selection
-    everything = out is None or out.suffix.lower() in DATA
+    everything = out is None or out.suffix.lower() in (*DATA, PAGE)
     layers = attending.layers
     available = [kind for kind in get_args(Attention) if ATTENTIONS[kind] in layers]
     if kind is not None and kind not in available:
@@ -360,15 +352,16 @@ def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
 
     for number, maps in enumerate(recorded):
         print_report([""] if number else [])
-        if maps.source_tokens and maps.output_tokens:
-            print_report([maps.written, ""])
+        if (maps.source_tokens and maps.output_tokens) or maps.note:
+            print_report([maps.note or maps.written, ""])
         print_report(peak_lines(maps))
 
 
-def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool) -> None:
+def _write(recorded: Iterator[SentenceMaps], out: Path, name: str, words: bool) -> None:
     from dikkat.explain.attention_map import join_words, with_written_rows
     from dikkat.explain.head_analysis import caution
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
+    from dikkat.explain.notebook import explorer_of
     from dikkat.explain.plots import plot_heads
     from dikkat_runtime.localization import visible
 
@@ -382,7 +375,8 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool) -> None:
         for maps in recorded:
             if maps.source_tokens and maps.output_tokens:
                 outputs.append(maps.written)
-            cautions.append(caution(maps))
+            # which window of a prompt was chosen has been said
+            cautions.append(caution(maps) or (maps.note if maps.source_tokens else None))
             if is_picture:
                 maps = replace(maps, maps=tuple(map(with_written_rows, maps.maps)))
             yield join_words(maps) if words else maps
@@ -393,6 +387,8 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, words: bool) -> None:
             is_read_only = maps.maps[0].stack == "encoder" or not maps.source_tokens
             title = maps.source if is_read_only else f"{maps.source} → {maps.output}"
             plot_heads(maps.maps, out, title)
+        elif suffix == PAGE:
+            explorer_of(list(shown()), name).write(out)
         else:
             {".json": write_json, ".npz": write_npz, ALIGNMENT: write_alignment}[suffix](shown(), out)
     for output in outputs:

@@ -127,7 +127,7 @@ def _explain_model(
     if not isinstance(translator, Translator):
         raise UsageError("{run}: holds no translator; only cells of a translator can be explained", run)
     if target is None:
-        ((sentence, _),) = sentences_of(translator, [sentence], number, only_one=True)
+        ((sentence, _),) = sentences_of(translator, [sentence], number, 1)
     elif number is not None:
         raise UsageError("--sentence chooses a sentence of one text that the model translates; leave it out")
     name = MapName(stack or ("decoder" if kind == "cross" else "encoder"), layer - 1, kind or "self")  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from dikkat.cli.progress import Announced, WorkProgress, print_torch_engine
 from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_json, print_report
+from dikkat_runtime.cli.streams import print_json, print_note, print_report
 from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import localized
 
@@ -78,6 +78,9 @@ def heads(
     print_torch_engine()
     if report.note:
         print(localized(report.note), file=sys.stderr)
+    if (count := report.sentences + report.other_sentences) < report.total:
+        unit = _KINDS[report.kind][0]
+        print_note("{count:,} of {total:,} {unit}, evenly spread; --sentences N takes more", count, report.total, unit)
     if as_json:
         print_json(_numbers(path, report))
     else:

@@ -39,6 +39,8 @@ class Windows:
         if self.num_tokens < 2:
             raise DataError("a language model needs at least two tokens of text")
         self.length = min(context, self.num_tokens - 1)
+        self.total = -(-(self.num_tokens - 1) // self.length)
+        """Windows side by side from the start of the stream; the last one may be shorter."""
         self._count = max(1, (self.num_tokens - self.length) // self.length)
         self.batch_size = min(self._count, max(1, tokens_per_batch // self.length))
         self._cached: tuple[int, IntArray] = (-1, np.empty(0, np.int64))

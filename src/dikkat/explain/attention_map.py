@@ -113,6 +113,8 @@ class SentenceMaps(Sequence[AttentionMap]):
     """Tokens that a decoder is fed after `<bos>` whatever the source is, and that `output` does not show."""
     written: str = ""
     """The translation in the manner of the text, as in capitals; `output` is what the tokens spell."""
+    note: str = ""
+    """Which part of a longer text was read; empty for all of it."""
 
     def __len__(self) -> int:
         return len(self.maps)

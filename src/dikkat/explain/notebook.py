@@ -19,6 +19,7 @@ from dikkat.explain.attention_map import (
     mean_of_heads,
     peak,
     with_written_rows,
+    written_words,
 )
 from dikkat.explain.drawing.chart import MAP_STYLE, escaped, small_map
 from dikkat.explain.explorer.document import (
@@ -39,7 +40,7 @@ from dikkat.explain.report.html import framed
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.localization import language as spoken_language
-from dikkat_runtime.localization import translated
+from dikkat_runtime.localization import localized, translated
 
 PAGE_KINDS: dict[tuple[str, str], MapKind] = {
     ("encoder", "self"): "encoder-self",
@@ -49,7 +50,9 @@ PAGE_KINDS: dict[tuple[str, str], MapKind] = {
 NEXT = "…"
 """Stands for the token after a prompt, which nobody has written."""
 MAX_DESCRIBED = 40
-"""Tokens of one side up to which a map is also described in words, and drawn without scripts."""
+"""Tokens of one side, or words, up to which a map is also drawn without scripts, and written as a table."""
+MAX_QUERIES = 200
+"""Queries of a map that are described in words."""
 HIDDEN_WEIGHTS = msg(
     'the model hides its attention weights; load it with attn_implementation="eager", and call it with '
     "output_attentions=True"
@@ -152,11 +155,17 @@ def shown_page(page: Page, maps: SentenceMaps) -> Shown:
 
 
 def described(maps: SentenceMaps) -> str:
-    """Return HTML without scripts: for each layer the mean of its heads as a drawing, as sentences and as a table."""
-    short = max(len(maps.source_tokens), len(maps.output_tokens)) <= MAX_DESCRIBED
-    parts = [_described_map(mean_of_heads(heads)) for heads in by_layer(maps)] if short else []
+    """Return HTML without scripts: for each layer the mean of its heads as a drawing, as sentences and as a table.
+
+    A long text is described word by word, and where it has over `MAX_DESCRIBED` words, in sentences alone.
+    """
+    if max(len(maps.source_tokens), len(maps.output_tokens)) > MAX_DESCRIBED:
+        maps = written_words(maps)
+    is_short = max(len(maps.source_tokens), len(maps.output_tokens)) <= MAX_DESCRIBED
+    parts = [_described_map(mean_of_heads(heads), is_drawn=is_short) for heads in by_layer(maps)]
+    note = f"<p>{escaped(localized(maps.note))}</p>" if maps.note else ""
     summary = escaped(translated("The same in words, without scripts: mean of the heads of each layer"))
-    return f"<details><summary>{summary}</summary><style>{MAP_STYLE}</style>{''.join(parts)}</details>" if parts else ""
+    return f"{note}<details><summary>{summary}</summary><style>{MAP_STYLE}</style>{''.join(parts)}</details>"
 
 
 def by_layer(maps: SentenceMaps) -> list[tuple[AttentionMap, ...]]:
@@ -166,13 +175,14 @@ def by_layer(maps: SentenceMaps) -> list[tuple[AttentionMap, ...]]:
 
 
 def sentences_of_map(attention_map: AttentionMap) -> list[str]:
-    """Return one sentence a query: "it looks at animal, 1.00"."""
+    """Return one sentence a query, of at most `MAX_QUERIES`: "it looks at animal, 1.00"."""
     rows = with_written_rows(attention_map)
-    peaks = ((query, *peak(rows, row)) for row, query in enumerate(rows.query_tokens))
-    return [
+    peaks = ((query, *peak(rows, row)) for row, query in enumerate(rows.query_tokens[:MAX_QUERIES]))
+    lines = [
         translated("{query} looks at {key}, {share:.2f}", _plain(query), _plain(key), share)
         for query, key, share in peaks
     ]
+    return lines + ["…"] * (len(rows.query_tokens) > MAX_QUERIES)
 
 
 def _plain(token: str) -> str:
@@ -186,8 +196,12 @@ def _title(attention_map: AttentionMap) -> str:
     return translated("{attention_name}, layer {layer}", name, attention_map.layer + 1) + head
 
 
-def _described_map(attention_map: AttentionMap) -> str:
+def _described_map(attention_map: AttentionMap, *, is_drawn: bool = True) -> str:
     rows = with_written_rows(attention_map)
+    title = f"<h4>{escaped(_title(attention_map))}</h4>"
+    description = "; ".join(map(escaped, sentences_of_map(attention_map)))
+    if not is_drawn:
+        return f"{title}<p>{description}.</p>"
     head = "".join(f'<th scope="col">{escaped(_plain(key))}</th>' for key in rows.key_tokens)
     body = "".join(
         f'<tr><th scope="row">{escaped(_plain(query))}</th>'
@@ -195,15 +209,11 @@ def _described_map(attention_map: AttentionMap) -> str:
         + "</tr>"
         for query, weights in zip(rows.query_tokens, rows.weights, strict=True)
     )
-    description = "; ".join(map(escaped, sentences_of_map(attention_map)))
     table = f"<table><tr><td></td>{head}</tr>{body}</table>"
     # a notebook has no colours of a page
     drawing = f'<div style="--ink: currentColor; --line: #888; --c0: #0072b2">{small_map(attention_map)}</div>'
     summary = escaped(translated("as a table"))
-    return (
-        f"<h4>{escaped(_title(attention_map))}</h4>{drawing}<p>{description}.</p>"
-        f"<details><summary>{summary}</summary>{table}</details>"
-    )
+    return f"{title}{drawing}<p>{description}.</p><details><summary>{summary}</summary>{table}</details>"
 
 
 def html_of_map(attention_map: AttentionMap) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from tests.runtime.runs import language_model_run
 from torch import nn
 
 import dikkat.explain
@@ -73,6 +74,53 @@ def test_a_cell_holds_the_page_and_the_maps_in_words() -> None:
     assert f"le looks at {html.escape(key)}, {weights[0].max():.2f}" in told
     assert told.count("<svg") == 6
     assert told.count("<table") == 6
+
+
+def static(cell: str) -> str:
+    """Return what is seen of a cell without scripts: what stands outside the frame of the page."""
+    return html.unescape(re.sub(r"<[^>]*>", " ", cell.partition("</iframe>")[2]))
+
+
+def test_a_language_model_shows_itself_without_scripts(tmp_path: Path) -> None:
+    """Of a text longer than the context of 24 tokens the first window, and which one it is."""
+    run = language_model_run(tmp_path / "lm")
+    model = dikkat.load(run)
+    text = "Two men are outside."
+    maps = model.attend(text)
+    rows = np.mean([one.weights for one in maps["decoder", 1]], axis=0)
+    tokens = [token.removeprefix("▁") for token in maps.output_tokens]
+    told = f"{tokens[-1]} looks at {tokens[int(rows[-1].argmax())]}, {rows[-1].max():.2f}"
+    for cell in (maps._repr_html_(), dikkat.show(run, text)._repr_html_()):
+        assert told in static(cell)
+        assert cell.partition("</iframe>")[2].count("<svg") == 2
+        assert "srcdoc='&lt;!doctype html" in cell or "srcdoc='<!doctype html" in cell
+    assert "decoder self-attention, layer 2, head 1" in maps["decoder", 2, 1]._repr_html_()
+    long = " ".join([text] * 8)
+    count = len(model.tokenizer.encode(long))
+    for cell in (model.attend(long)._repr_html_(), dikkat.show(run, long)._repr_html_()):
+        assert f"window 1 of {-(-count // 24)}: tokens 1 to 24 of {count}" in static(cell)
+        assert len(cell) < 300_000
+    compared = dikkat.compare(run, run, text)._repr_html_()
+    assert "<script" not in compared
+    assert "Equal in 1 of 1" in html.unescape(compared)
+
+
+def test_a_long_text_is_told_in_words_without_scripts() -> None:
+    tokens = tuple(f"▁w{number}" for number in range(60))
+    weights = np.tril(np.ones((60, 60), np.float32)) / np.arange(1, 61, dtype=np.float32)[:, None]
+    weights[59] = np.eye(60, dtype=np.float32)[7]
+    text = " ".join(token[1:] for token in tokens)
+    maps = SentenceMaps(text, "", (), tokens, (AttentionMap(weights, tokens, tokens, "decoder", 0, 0, "self"),))
+    told = maps._repr_html_().partition("</iframe>")[2]
+    assert "w59 looks at w7, 1.00" in told
+    assert "<svg" not in told
+    # two tokens a word: thirty words are drawn
+    halves = tuple(f"{'▁' if number % 2 == 0 else ''}w{number}" for number in range(60))
+    words = "".join(halves).replace("▁", " ").strip()
+    maps = SentenceMaps(words, "", (), halves, (AttentionMap(weights, halves, halves, "decoder", 0, 0, "self"),))
+    told = maps._repr_html_().partition("</iframe>")[2]
+    assert told.count("<svg") == 1
+    assert "w58w59 looks at" in told
 
 
 def test_a_part_of_the_maps_is_shown_without_a_page() -> None:

@@ -157,7 +157,7 @@ def test_the_readme_of_a_language_model_writes_as_the_native_engine(
         ((expected,),) = generator.generate([prompt], options=GREEDY)
         assert (
             generate(prompt, GREEDY.max_tokens)
-            == generator.tokenizer.decode_batch([generator.read(prompt)])[0] + expected.text
+            == generator.tokenizer.decode_batch([generator.encode(prompt)])[0] + expected.text
         )
 
 

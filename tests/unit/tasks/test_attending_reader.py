@@ -87,6 +87,7 @@ def test_a_classifier(tokenizer: Tokenizer) -> None:
 def test_of_a_long_text_a_classifier_shows_what_it_reads(tokenizer: Tokenizer) -> None:
     result = AttendingReader.of(classifier(tokenizer, max_tokens=5, beginning=0.4)).read(" ".join([TEXT] * 9))
     assert len(result.source_tokens) == 1 + 5
+    assert result.note == f"of {len(tokenizer.encode(' '.join([TEXT] * 9)))} tokens the model reads 5"
     assert result.maps[0].weights.shape == (6, 6)
 
 
@@ -99,6 +100,27 @@ def test_a_language_model(tokenizer: Tokenizer, objective: Objective) -> None:
     assert result.output_tokens == tuple(tokenizer.labels(ids))
     mask = causal_mask(len(ids)) if objective == "causal" else torch.ones(1, 1, 1, len(ids), dtype=torch.bool)
     require_reference(result, trained.model, lambda: trained.model(torch.tensor([ids]), mask))
+
+
+def test_a_language_model_reads_a_long_text_by_windows_of_its_context(tokenizer: Tokenizer) -> None:
+    trained = language_model(tokenizer)
+    ids = tokenizer.encode(" ".join([TEXT] * 9))
+    attending = AttendingReader.of(trained)
+    windows = attending.windows(" ".join([TEXT] * 9))
+    assert len(ids) % 24
+    # end to end but for the last, which is whole
+    assert [one.ids for one in windows[:-1]] == [ids[at : at + 24] for at in range(0, len(ids) - 24, 24)]
+    assert windows[-1].ids == ids[-24:]
+    assert windows[1].note == f"window 2 of {len(windows)}: tokens 25 to 48 of {len(ids)}"
+    result = attending.read_window(windows[1])
+    assert result.output_tokens == tuple(tokenizer.labels(ids[24:48]))
+    assert (result.source, result.note) == (tokenizer.decode(ids[24:48]).strip(), windows[1].note)
+    require_reference(result, trained.model, lambda: trained.model(torch.tensor([ids[24:48]]), causal_mask(24)))
+    assert attending.read(" ".join([TEXT] * 9)).note.startswith("window 1 of ")
+    # a text of exactly the context is one window, which nothing is said of
+    whole = tokenizer.decode(ids[:24])
+    assert [len(one.ids) for one in attending.windows(whole)] == [len(tokenizer.encode(whole))]
+    assert attending.windows(TEXT)[0].note == ""
 
 
 def test_an_imported_encoder(tmp_path: Path) -> None:
@@ -129,8 +151,6 @@ def test_what_cannot_be_read(tokenizer: Tokenizer, monkeypatch: pytest.MonkeyPat
     for trained in (classifier(tokenizer), language_model(tokenizer)):
         with pytest.raises(DataError, match="there is nothing to attend to in an empty text"):
             AttendingReader.of(trained).read("")
-    with pytest.raises(DataError, match=r"the prompt has \d+ tokens, but the model sees at most 24"):
-        AttendingReader.of(language_model(tokenizer)).read(TEXT * 9)
     size = 2 * 4 * len(tokenizer.encode(TEXT)) ** 2
     monkeypatch.setattr("dikkat.tasks.common.attention_recorder.MAX_WEIGHTS", size - 1)
     with pytest.raises(DataError, match=rf"the maps of \d+ output tokens hold {size:,} weights, over the limit"):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from sacrebleu.metrics.chrf import CHRF
 from tests.runtime.runs import language_model_run
 
@@ -16,6 +17,7 @@ from dikkat.explain.attention_map import AttentionMap
 from dikkat.models.factory import build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.inspection.comparison import (
+    CONTINUATION,
     MAX_TEXTS,
     Way,
     _Opened,
@@ -129,6 +131,26 @@ def test_what_is_cut_is_said_and_nothing_is_refused(untrained: Path, monkeypatch
     assert MAX_TEXTS > 1
     with pytest.raises(DataError, match="there is no text to compare on"):
         compare_runs(untrained, untrained, ["  "])
+
+
+def test_of_a_text_that_leaves_no_room_a_language_model_reads_the_end(tmp_path: Path) -> None:
+    run = language_model_run(tmp_path / "lm")
+    opened = _Opened(run, Way())
+    model = opened.model
+    for count in (1, 6):
+        text = " ".join(["Two men are outside."] * count)
+        ids, written = model.tokenizer.encode(text), opened.read(text)
+        # the model is given the last ids of its context, here 24
+        assert written == "".join(part for part, _ in model.pieces(ids[-24:], CONTINUATION)) != ""
+        whole = model.tokenizer.encode(text + written)[-24:]
+        fresh = min(len(model.tokenizer.encode(text + written)) - len(ids), 23)
+        with torch.no_grad():
+            logs = model.model(torch.tensor([whole]))[0].log_softmax(-1)
+        expected = np.exp(np.mean([float(logs[at - 1, whole[at]]) for at in range(len(whole) - fresh, len(whole))]))
+        assert opened.confidence(text, written) == pytest.approx(expected, rel=1e-5)
+    introduction = compare_runs(run, run, ["Two men", text]).explanation.introduction
+    assert introduction[-1] == "1 of 2 texts are longer, with what follows, than the context: only their end is read."
+    assert len(compare_runs(run, run, ["Two men"]).explanation.introduction) == 2
 
 
 def test_a_language_model_computes_in_the_precision_that_is_asked_for_and_has_no_beam(tmp_path: Path) -> None:

@@ -34,13 +34,13 @@ def other_text(trained: Generator) -> str:
     answers = {}
     for text in (f"{first} {second} {third}" for first in words for second in words for third in words):
         with torch.no_grad():
-            answers[text] = int(trained.model(torch.tensor([trained.read(text)]))[0, -1].argmax())
+            answers[text] = int(trained.model(torch.tensor([trained.tokenizer.encode(text)]))[0, -1].argmax())
     return next(text for text, answer in answers.items() if answer != answers["the cat sees"])
 
 
 def test_the_numbers_are_those_of_the_model(trained: Generator) -> None:
     explanation, numbers = explain_text(trained, "the cat sees", other_text(trained))
-    ids = torch.tensor([trained.read("the cat sees")])
+    ids = torch.tensor([trained.tokenizer.encode("the cat sees")])
     with torch.no_grad():
         logits = trained.model(ids)[0, -1]
     answer = int(logits.argmax())
@@ -54,11 +54,22 @@ def test_the_numbers_are_those_of_the_model(trained: Generator) -> None:
     assert json.loads(as_json(explanation, numbers))["patching"] == numbers["patching"]
 
 
+def test_of_a_long_text_the_end_is_read(trained: Generator) -> None:
+    text = " ".join(["the cat sees the dog"] * 99)
+    ids = trained.tokenizer.encode(text)
+    explanation, numbers = explain_text(trained, text, None)
+    with torch.no_grad():
+        logits = trained.model(torch.tensor([ids[-200:]]))[0, -1]
+    assert trained.context > 200
+    assert numbers["logit"] == pytest.approx(float(logits.max()), abs=1e-4)
+    assert explanation.introduction[1] == f"Of {len(ids)} tokens these last 200 are read."
+    assert len(explanation.title) < len(text)
+
+
 @pytest.mark.parametrize(
     ("text", "against", "error", "message"),
     [
-        ("", None, DataError, "has 0 tokens, but from 2 to 200"),
-        ("the " * 201, None, DataError, "tokens, but from 2 to 200"),
+        ("", None, DataError, "“” is too short to be explained; give two tokens or more"),
         ("the cat sees", "the dog", UsageError, "--against: both texts need as many tokens"),
         ("the cat sees", "the cat sees", UsageError, "--against: both texts are continued with"),
     ],

@@ -154,29 +154,26 @@ class Generator(OpenedModel):
         row = _Row(0, TextStream(self.tokenizer, ids, stop))
         return ((text, row.ended) for text in self._write([row], [ids], options))
 
-    def encode(self, prompt: str, options: GenerationOptions = OPTIONS) -> list[int]:
-        """Return ids of a prompt, those that begin a text for an empty one. Raises as `generate`."""
+    def encode(self, prompt: str, options: GenerationOptions = OPTIONS, *, only_end: bool = False) -> list[int]:
+        """Return ids of a prompt, or with `only_end` of its end that the model reads; those that begin a text for "".
+
+        Raises as `generate`.
+        """
         if self.objective == "masked":
             raise UsageError(
                 "this model was trained to fill in hidden tokens (objective masked); it cannot continue a text"
             )
-        ids = self.read(prompt, options.context)
-        if ids:
-            return ids
-        if self.special_tokens.begin is None:
-            raise DataError("the prompt is empty, but this model has no token to begin a text with; give a few words")
-        return [self.special_tokens.begin]
-
-    def read(self, text: str, context: int | None = None) -> list[int]:
-        """Return ids of a text. Raises `DataError` for more than the `context`, by default that of training."""
-        ids = self.tokenizer.encode(text)
-        longest = context or self.context
-        if len(ids) > longest:
+        ids, longest = self.tokenizer.encode(prompt), options.context or self.context
+        if len(ids) > longest and not only_end:
             raise DataError(
                 "the prompt has {count:,} tokens, but the model sees at most {longest:,} (its context); give only the "
                 "end of it"
             ).fill(len(ids), longest)
-        return ids
+        if ids:
+            return ids[-longest:]
+        if self.special_tokens.begin is None:
+            raise DataError("the prompt is empty, but this model has no token to begin a text with; give a few words")
+        return [self.special_tokens.begin]
 
     def unknown(self, text: str) -> list[str]:
         """Return the pieces of `text` without a token, each once; the model reads `<unk>` instead."""

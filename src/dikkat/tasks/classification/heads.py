@@ -56,7 +56,7 @@ def classifier_heads(path: Path, data: Sequence[str], most: int) -> HeadSubject:
         return _quality(classifier, wanted[list(numbers)], logits)
 
     kind = "multi_label" if classifier.is_multi_label else "classifier"
-    return HeadSubject(classifier.model, kind, len(rows), observe, measure, table_note(classifier.config))
+    return HeadSubject(classifier.model, kind, len(rows), len(both), observe, measure, table_note(classifier.config))
 
 
 def _quality(classifier: Classifier, wanted: np.ndarray, logits: np.ndarray) -> Quality:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from dikkat.explain.drawing.chart import escaped, small_map
 from dikkat.explain.explanation import Column, Explanation, Step, Table, as_html
 from dikkat.explain.notebook import MAX_DESCRIBED, Shown
 from dikkat.explain.report.html import heading, page, paragraph
+from dikkat.tasks.inspection.reader_attention import AttendingReader
 from dikkat.tasks.kinds import load
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
@@ -67,7 +69,8 @@ class _Opened:
             return str(self.model.translate([text], beam_size=self.way.beam_size)[0].text)
         if isinstance(self.model, Classifier):
             return self.model.classify([text])[0].label
-        return str(self.model.generate([text], options=CONTINUATION)[0][0].text)
+        ids = self.model.encode(text, only_end=True)
+        return "".join(part for part, _ in self.model.pieces(ids, CONTINUATION))
 
     def confidence(self, text: str, output: str) -> float:
         """Return the probability of an output: of its class, or the geometric mean of its tokens; NaN of no token."""
@@ -78,15 +81,27 @@ class _Opened:
             tokenizers, languages = (model.tokenizer, model.target_tokenizer), (model.language, model.target_language)
             (scores,) = PairScorer(model.engine, tokenizers, languages).scores([text], [output])
             return math.nan if scores is None else math.exp(float(scores.log_probabilities.mean()))
-        first, whole = len(model.read(text)), torch.tensor(model.read(text + output))
+        ids = model.tokenizer.encode(text + output)
+        whole = torch.tensor(ids[-model.context :])
+        first = max(1, len(model.tokenizer.encode(text)) - len(ids) + len(whole))
         with torch.no_grad():
             logs = model.model(whole[None])[0, first - 1 : -1].log_softmax(-1)
         return float(logs.gather(1, whole[first:, None]).mean().exp())
 
+    def reads_end(self, reading: "_Reading") -> bool:
+        """Return whether a text with what follows is longer than the context of a language model."""
+        if not isinstance(self.model, LanguageModel):
+            return False
+        texts = [reading.text + output for output in reading.outputs]
+        return max(map(len, self.model.tokenizer.encode_batch(texts))) > self.model.context
+
     def maps(self, text: str, output: str) -> SentenceMaps:
         """Return the maps of reading a text and, by a translator, an output."""
-        maps: SentenceMaps = self.model.attend(text, *([output] if isinstance(self.model, Translator) else []))
-        return maps
+        if isinstance(self.model, Translator):
+            maps: SentenceMaps = self.model.attend(text, output)
+            return maps
+        reader = AttendingReader.of(self.model)
+        return reader.read_window(reader.windows(text)[-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +183,7 @@ def compare_runs(
         raise DataError("there is no text to compare on; give one in quotes, or a file with --file")
     readings, maps = [], []
     for number, sentence in enumerate(sentences[:MAX_TEXTS]):
-        watch(number, min(len(sentences), MAX_TEXTS), sentence)
+        watch(number, min(len(sentences), MAX_TEXTS), shorten(sentence, 60, placeholder="…"))
         outputs = [one.read(sentence) for one in opened]
         confidence = [[one.confidence(sentence, output) for output in outputs] for one in opened]
         readings.append(_Reading(sentence, outputs, confidence))
@@ -185,6 +200,9 @@ def compare_runs(
     if len(readings) < len(sentences):
         text = msg("The first {shown} of {count:,} sentences are shown; choose others.", len(readings), len(sentences))
         introduction.append(text)
+    if cut := sum(any(one.reads_end(reading) for one in opened) for reading in readings):
+        text = msg("{cut} of {count} texts are longer, with what follows, than the context: only their end is read.")
+        introduction.append(text.fill(cut, len(readings)))
     if uncompared:
         text = msg("{count} sentences are left out of the heads, since both cut them into other words.", uncompared)
         introduction.append(text)

@@ -50,6 +50,8 @@ class HeadSubject:
     """`translator`, `classifier`, `multi_label` or `lm`: names the measure."""
     count: int
     """Number of texts, or of windows of text."""
+    total: int
+    """Number of those that there are, from which they were taken."""
     observe: Callable[[HeadStatsCollector, Sequence[int]], Mapping[HeadName, Agreement] | None]
     """Adds the maps of the texts with these indices; returns the agreement of each head of cross-attention."""
     measure: Callable[[Sequence[int]], Quality]
@@ -103,6 +105,8 @@ class HeadsReport:
     kind: str
     """`translator`, `classifier`, `multi_label` or `lm`."""
     sentences: int
+    total: int
+    """Number of texts that there are to examine."""
     whole: Quality
     """Quality with every head on."""
     heads: tuple[HeadFinding, ...]
@@ -172,7 +176,9 @@ def examine_heads(
     order = least_useful(costs, prune)
     pruned = _prune(subject.model, partial(subject.measure, others), order, counts, counter) if prune else ()
     findings = tuple(finding_of.values())
-    return HeadsReport(subject.kind, len(sample), whole, findings, best, len(others), pruned, subject.note)
+    return HeadsReport(
+        subject.kind, len(sample), subject.total, whole, findings, best, len(others), pruned, subject.note
+    )
 
 
 def _translator_heads(path: Path, data: Sequence[str], most: int, gold: Path | None) -> HeadSubject:
@@ -180,11 +186,13 @@ def _translator_heads(path: Path, data: Sequence[str], most: int, gold: Path | N
     # the model is measured, not the people who corrected it
     translator.corrections = None
     pairs = _read_pairs(translator, RunDirectory.open(path), data, gold)
-    pairs = [pairs[index] for index in spread(len(pairs), most, path)]
+    total = len(pairs)
+    pairs = [pairs[index] for index in spread(total, most, path)]
     return HeadSubject(
         translator.model,
         "translator",
         len(pairs),
+        total,
         lambda collector, indices: _observe(translator, [pairs[index] for index in indices], collector),
         lambda indices: _measure(translator, [pairs[index] for index in indices]),
         guided_note(translator.config),

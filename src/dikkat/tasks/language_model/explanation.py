@@ -11,21 +11,27 @@ from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
 MAX_TOKENS = 200
-"""Limit of the tokens of a text, each of which patching restores in each layer."""
+"""Tokens at the end of a text that are read: patching restores each in each layer."""
 LIKELIEST = 5
 
 
 def explain_text(trained: LanguageModel, text: str, against: str | None) -> tuple[Explanation, dict[str, Any]]:
     """Return the explanation of the token that follows `text`, and all of its numbers.
 
-    With `against`, a text of as many tokens, also show where the difference between both is kept. Raises `UsageError`
-    for a model that fills in hidden tokens, and for texts that do not fit; `DataError` for an empty or very long one.
+    With `against`, a text of as many tokens, also show where the difference between both is kept. Of a long text the
+    model reads the end. Raises `UsageError` for a model that fills in hidden tokens, and for texts that do not fit;
+    `DataError` for one of less than two tokens.
     """
     model = trained.model
     if model.objective == "masked":
         raise UsageError("a model that fills in hidden tokens does not continue a text; --run needs one that does")
-    tokens = _tokens(trained, text)
-    labels = trained.tokenizer.labels(tokens.tolist())
+    ids, most = _ids(trained, text), min(MAX_TOKENS, trained.context)
+    tokens = torch.tensor(ids[-most:])
+    labels = trained.tokenizer.labels(ids[-most:])
+    introduction = [msg("Tokens: {tokens}", " ".join(labels))]
+    if len(ids) > most:
+        introduction.append(msg("Of {count:,} tokens these last {most:,} are read.", len(ids), most))
+        text = f"…{trained.tokenizer.decode(ids[-most:])}"
 
     def named(token: int) -> str:
         return str(trained.tokenizer.labels([token])[0])
@@ -47,20 +53,25 @@ def explain_text(trained: LanguageModel, text: str, against: str | None) -> tupl
         numbers |= {"logit": parts.logit, "embedding": parts.embedding, "rest": parts.rest}
         numbers |= {"heads": parts.heads.tolist(), "feed_forwards": parts.feed_forwards.tolist()}
     if against is not None:
-        step, effects = _patched(trained, tokens, _tokens(trained, against), answer, named)
+        others = _ids(trained, against)
+        if len(ids) != len(others):
+            raise UsageError(
+                "--against: both texts need as many tokens, but they have {count} and {other}; change single words",
+                len(ids),
+                len(others),
+            )
+        step, effects = _patched(trained, tokens, torch.tensor(others[-most:]), answer, named)
         steps.append(step)
         numbers["patching"] = effects
     title = msg("“{text}”: what the model is about to write, and why", text)
-    return Explanation(title, (msg("Tokens: {tokens}", " ".join(labels)),), None, tuple(steps), ()), numbers
+    return Explanation(title, tuple(introduction), None, tuple(steps), ()), numbers
 
 
-def _tokens(trained: LanguageModel, text: str) -> torch.Tensor:
-    ids = trained.read(text)
-    if not 1 < len(ids) <= MAX_TOKENS:
-        raise DataError(
-            "“{text}” has {count} tokens, but from 2 to {limit} can be explained", text, len(ids), MAX_TOKENS
-        )
-    return torch.tensor(ids)
+def _ids(trained: LanguageModel, text: str) -> list[int]:
+    ids = trained.tokenizer.encode(text)
+    if len(ids) < 2:
+        raise DataError("“{text}” is too short to be explained; give two tokens or more", text)
+    return ids
 
 
 def _next(lens: torch.Tensor, named: Callable[[int], str]) -> Step:
@@ -101,12 +112,6 @@ def _parts(parts: Any, answer: str) -> Step:
 def _patched(
     trained: LanguageModel, tokens: torch.Tensor, other: torch.Tensor, answer: int, named: Callable[[int], str]
 ) -> tuple[Step, list[list[float]]]:
-    if len(tokens) != len(other):
-        raise UsageError(
-            "--against: both texts need as many tokens, but they have {count} and {other}; change single words",
-            len(tokens),
-            len(other),
-        )
     instead = int(logit_lens(trained.model, other)[-1, -1].argmax())
     if instead == answer:
         raise UsageError(

@@ -51,7 +51,7 @@ def language_model_heads(path: Path, data: Sequence[str], most: int) -> HeadSubj
         nats, tokens = sum(float(loss.likelihood) for loss in losses), sum(loss.predictions for loss in losses)
         return Quality(nats / max(1, tokens), float("nan"))
 
-    return HeadSubject(model, "lm", len(packed), observe, measure, longest=trained.context)
+    return HeadSubject(model, "lm", len(packed), windows.total, observe, measure, longest=trained.context)
 
 
 def question(trained: LanguageModel, packed: Packed, number: int) -> Example:

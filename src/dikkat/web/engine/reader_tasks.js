@@ -38,18 +38,21 @@ TASKS.decisive = async (service, { ids, label, words: written, ...question }, sh
   return service.run(service.model.decisive(ids, words, label, hide, changesOf(question)), isStale, (done) => show({ done, count: words.length }));
 };
 
-TASKS.foresee = async (service, { text, ...question }) => {
+// Of a text that is longer than the context, the tokens before the caret are read, as many as it holds.
+TASKS.foresee = async (service, { text, caret = 0, ...question }) => {
   const started = performance.now();
   const { tokenizer, header } = service.model;
-  const reading = readText(tokenizer, text, header.longest);
-  if (reading.tooLong) return reading;
-  const ids = reading.ids ?? [BOS];
+  const isLong = text.length > MAX_CHARACTERS || tokenizer.encode(text).length > header.longest;
+  const head = isLong ? text.slice(0, caret || text.length) : text;
+  const before = tokenizer.encode(head.slice(-MAX_CHARACTERS));
+  const ids = before.length ? before.slice(-header.longest) : [BOS];
   const maps = {};
   service.logits = service.model.next(ids, service.model.decoder.newCache(), { ...changesOf(question), maps });
   const next = distribution(service.logits, { temperature: 0 })[0][1];
   return {
-    ids, milliseconds: performance.now() - started, isFinished: true, unseen: reading.ids ? unseenIn(tokenizer, ids, text) : [],
-    source: { ...NOTHING_WRITTEN, text }, target: wordsOf(tokenizer, [...ids, next], ""),
+    ids, milliseconds: performance.now() - started, isFinished: true, unseen: before.length ? unseenIn(tokenizer, ids, isLong ? tokenizer.decode(ids) : text) : [],
+    cut: isLong ? { count: before.length, shown: ids.length } : null,
+    source: { ...NOTHING_WRITTEN, text: head }, rest: text.slice(head.length), target: wordsOf(tokenizer, [...ids, next], ""),
     maps: mapValues(maps, (layers) => layers.map(packedMap)), rollout: { "decoder-self": rolloutOf(maps["decoder-self"]) },
     beam: null, saliency: null, headsOff: [],
   };

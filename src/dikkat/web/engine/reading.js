@@ -30,18 +30,31 @@ class Reading {
     return (this.ranked ??= this.table.surrogates.map((name) => [!isCopied(name), name]).sort((a, b) => a[0] - b[0]).map(([, name]) => name));
   }
 
-  // Each line of a text: {text, placeholders, symbols, pieces}; a piece is {text, source, symbols, pairs, read, ids, names,
-  // marks, writtenAs, keepsSmall, finalMarks}: its text with marks, as it was typed, and as the model reads it. A piece without ids
-  // is copied.
+  // What linesOf returns, at once.
   lines(text) {
-    return text.split("\n").map((line) => {
-      const copied = { text: line, placeholders: [], symbols: [], pieces: [{ text: line, source: line, ids: [] }] };
-      if (!this.segmenter.hasWords(line)) return copied;
+    const reading = this.linesOf(text);
+    for (let next = reading.next(); ; next = reading.next()) if (next.done) return next.value;
+  }
+
+  // Returns each line of a text: {text, placeholders, symbols, pieces}; a piece is {text, source, symbols, pairs, read, ids, names,
+  // marks, writtenAs, keepsSmall, finalMarks}: its text with marks, as it was typed, and as the model reads it. A piece without ids
+  // is copied. Yields between pieces, so that a long text can be read in slices.
+  *linesOf(text) {
+    const lines = [];
+    for (const line of text.split("\n")) {
+      yield;
+      lines.push({ text: line, placeholders: [], symbols: [], pieces: [{ text: line, source: line, ids: [] }] });
+      if (!this.segmenter.hasWords(line)) continue;
       const { text: whole, placeholders, symbols, pairs } = this.marked(line);
-      if (!this.segmenter.hasWords(whole)) return copied;
-      const pieces = this.segmenter.segments(whole).map((piece) => ({ ...this.pieceOf(piece, placeholders, symbols), pairs }));
-      return { text: line, placeholders, symbols, pieces };
-    });
+      if (!this.segmenter.hasWords(whole)) continue;
+      const pieces = [];
+      for (const piece of yield* this.segmenter.segments(whole)) {
+        yield;
+        pieces.push({ ...this.pieceOf(piece, placeholders, symbols), pairs });
+      }
+      lines[lines.length - 1] = { text: line, placeholders, symbols, pieces };
+    }
+    return lines;
   }
 
   // A line with marks for its symbols and the quotation marks around it.

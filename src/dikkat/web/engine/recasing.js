@@ -45,10 +45,13 @@ function formsOf(word, writtenAs, hasDottedI) {
 }
 
 // Unknown words as the most frequent known ones that one slip inside a word makes of them; see text/normalizing.py.
+const MAX_SLIPS = 5000; // words that are kept
+
 class Speller {
   constructor({ usualForms, patterns, dottedI, minCorrected, maxUnknown }) {
     Object.assign(this, { forms: usualForms, patterns, hasDottedI: dottedI[0], minCorrected, maxUnknown });
     this.rank = new Map(Object.keys(usualForms).map((word, number) => [word, number]));
+    this.slips = new Map(); // word -> the known ones that are one slip away
     this.letters = [...new Set([...this.rank.keys()].join(""))].filter((letter) => /\p{L}/u.test(letter));
   }
 
@@ -60,11 +63,19 @@ class Speller {
     return text.replace(this.patterns.word, (word) => {
       const [small, isFirst] = [words[number], number++ === 0 && word === capitalized(lowered(word, this.hasDottedI), this.hasDottedI)];
       if (this.rank.has(small) || (word !== small && !isFirst)) return word;
-      const options = this.meant([...small]).filter((other) => this.rank.has(other));
+      const options = this.options(small);
       if (!options.length) return word;
       const form = this.forms[options.reduce((best, other) => (this.rank.get(other) < this.rank.get(best) ? other : best))];
       return isFirst ? capitalized(form, this.hasDottedI) : form;
     });
+  }
+
+  options(word) {
+    if (!this.slips.has(word)) {
+      if (this.slips.size >= MAX_SLIPS) this.slips.clear();
+      this.slips.set(word, this.meant([...word]).filter((other) => this.rank.has(other)));
+    }
+    return this.slips.get(word);
   }
 
   // What is one slip away.

@@ -1,24 +1,28 @@
 // A line in pieces that a model can read: at its sentences, else at clauses, else at words.
 
+const AT_ONCE = 4000; // characters of the longest text whose tokens are counted before it is cut
+
 class Segmenter {
   // `encode` gives the ids of a text as the model reads it; `table` is that of Reading.
   constructor(table, encode) {
     [this.table, this.patterns, this.limits, this.encode] = [table, table.patterns, table.limits, encode];
   }
 
-  // [{text, ids}] of a line without white space around it; a piece without ids is copied.
-  segments(line) {
+  // Returns [{text, ids}] of a line without white space around it; a piece without ids is copied. Yields between sentences.
+  *segments(line) {
     const { longest, usual, severalSentences } = this.limits;
-    const ids = this.encode(line);
-    const fits = severalSentences && ids.length <= usual && !firstMatch(this.patterns.break, line);
+    const ids = line.length <= AT_ONCE ? this.encode(line) : null;
+    const fits = ids && severalSentences && ids.length <= usual && !firstMatch(this.patterns.break, line);
     if (fits && this.withoutDash(line).length === 1) return [{ text: line, ids }];
     const sentences = splitSentences(line, this.table).flatMap((sentence) => this.withoutDash(sentence));
-    if (ids.length <= longest && sentences.length === 1) return [{ text: line, ids }];
-    const pieces = sentences.flatMap((sentence) => {
-      const own = this.encode(sentence);
-      return own.length <= longest ? [this.piece(sentence, own)] : this.parts(sentence);
-    });
-    return severalSentences ? this.together(pieces) : pieces;
+    if (ids && ids.length <= longest && sentences.length === 1) return [{ text: line, ids }];
+    const pieces = [];
+    for (const sentence of sentences) {
+      yield;
+      const own = sentence.length <= AT_ONCE ? this.encode(sentence) : null;
+      pieces.push(...(own && own.length <= longest ? [this.piece(sentence, own)] : yield* this.parts(sentence)));
+    }
+    return severalSentences ? yield* this.together(pieces) : pieces;
   }
 
   // Whether a letter stands outside markup, placeholders and addresses: something to translate.
@@ -37,7 +41,7 @@ class Segmenter {
   }
 
   // Neighbours joined to one piece, as long as it has no more tokens than usual.
-  together(pieces) {
+  *together(pieces) {
     const groups = [];
     let tokens = 0;
     for (const piece of pieces) {
@@ -48,15 +52,24 @@ class Segmenter {
       else groups.push([piece]);
       tokens = fits ? tokens + more : more - 1;
     }
-    const joined = (group) => joinedTexts(group.map(({ text }) => text), this.patterns);
-    return groups.map((group) => (group.length === 1 ? group[0] : { text: joined(group), ids: this.encode(joined(group)) }));
+    const whole = [];
+    for (const group of groups) {
+      yield;
+      const text = joinedTexts(group.map((piece) => piece.text), this.patterns);
+      whole.push(group.length === 1 ? group[0] : { text, ids: this.encode(text) });
+    }
+    return whole;
   }
 
   // A sentence that is too long, cut at its clauses, and where that is not enough at words.
-  parts(sentence) {
+  *parts(sentence) {
     const words = sentence.match(this.patterns.chunkWithSpace) ?? [];
     const isSpaceless = (text) => Boolean(firstMatch(this.patterns.spaceless, text));
-    const atoms = words.flatMap((word) => (isSpaceless(word) ? word.match(this.patterns.atom) : [word])).map((text) => ({ text, count: this.encode(text).length }));
+    const atoms = [];
+    for (const text of words.flatMap((word) => (isSpaceless(word) ? word.match(this.patterns.atom) : [word]))) {
+      yield;
+      atoms.push({ text, count: this.encode(text).length });
+    }
     const runs = [[]];
     const copied = new Set();
     for (const atom of atoms) {

@@ -1,7 +1,9 @@
 // What the page of a translator asks of the engine.
 
 const MAX_TEXT_TOKENS = 4000;
+const MAX_TEXT_PIECES = 400;
 const WINDOW_TOKENS = 1000; // of a longer text as many are read, around the chosen sentence
+const WINDOW_PIECES = 100;
 
 // Translates every sentence, and tells all about the one of number `at`, from 0, or where that is null the one at the `caret`.
 TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...question }, show, isStale) => {
@@ -10,16 +12,17 @@ TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...questi
   const { sourceTokenizer, targetTokenizer } = model;
   if (text.length > MAX_CHARACTERS) return { tooLong: 0, longest: MAX_TEXT_TOKENS, isCut: true };
   const readable = (lines) => lines.flatMap((line) => line.pieces).filter(({ ids }) => ids.length);
-  const whole = model.reading.lines(text.trim());
+  const read = (part) => service.run(model.reading.linesOf(part.trim()), isStale);
+  const whole = await read(text);
   const all = readable(whole);
-  const before = at ?? Math.max(0, readable(model.reading.lines(text.slice(0, caret).trim())).length - 1);
+  const before = at ?? Math.max(0, (text.slice(caret).trim() ? readable(await read(text.slice(0, caret))) : all).length - 1);
   const [first, last] = windowAround(all, Math.min(before, all.length - 1));
   const pieces = all.slice(first, last);
   const lines = pieces.length === all.length ? whole : whole.map((line) => ({ ...line, pieces: line.pieces.filter((piece) => pieces.includes(piece)) })).filter((line) => line.pieces.length);
   if (!pieces.length) return text.trim() ? { copied: model.joined(lines) } : { empty: true };
   const number = Math.min(before - first, pieces.length - 1);
-  const { ids, read } = pieces[number];
-  const source = wordsOf(sourceTokenizer, [...ids, EOS], read);
+  const { ids, read: written } = pieces[number];
+  const source = wordsOf(sourceTokenizer, [...ids, EOS], written);
   const changes = changesOf({ ...question, ...source });
   const searchFor = (piece, limits) => keptSearch(service, piece, { ...limits, beamSize, ...question, hidden: piece === pieces[number] ? question.hidden : [] }, source);
   await service.run(model.translate(lines, searchFor), isStale, ({ best }) => show({ text: model.joined(lines, targetTokenizer.decode(best)) }));
@@ -27,7 +30,7 @@ TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...questi
   const { maps } = model.force(ids, tokens, changes);
   return {
     ids, tokens, score, isFinished: finished, milliseconds: performance.now() - started, headsOff: null, saliency: null,
-    unseen: unseenIn(sourceTokenizer, ids, read),
+    unseen: unseenIn(sourceTokenizer, ids, written),
     translation: model.joined(lines), at: first + number, first, count: all.length,
     pieces: pieces.map((piece) => ({ source: piece.source, target: model.reading.restored(piece.written, piece.inside, piece.symbols.map((symbol) => symbol.written)) })),
     source,
@@ -41,11 +44,11 @@ TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...questi
 // The first sentence and the one after the last that are read of a text: all, or as many as fit around the one of `number`.
 function windowAround(pieces, number) {
   const tokens = (from, to) => pieces.slice(from, to).reduce((sum, { ids }) => sum + ids.length, 0);
-  if (tokens(0, pieces.length) <= MAX_TEXT_TOKENS) return [0, pieces.length];
+  if (pieces.length <= MAX_TEXT_PIECES && tokens(0, pieces.length) <= MAX_TEXT_TOKENS) return [0, pieces.length];
   // windows lie end to end, so that the next sentence mostly is in the same one
   let first = 0;
   for (let last = 1; last <= pieces.length; last++) {
-    if (last < pieces.length && tokens(first, last + 1) <= WINDOW_TOKENS) continue;
+    if (last < pieces.length && last - first < WINDOW_PIECES && tokens(first, last + 1) <= WINDOW_TOKENS) continue;
     if (number < last) return [first, last];
     first = last;
   }

@@ -112,6 +112,7 @@ function notes(answer) {
     unseen.length ? say("Hardly ever seen in training, so the translation may be wrong there: {list}.", { list }) : "",
     answer.isFinished ? "" : say("The model did not end this translation itself: it was cut at the length limit."),
     answer.pieces && answer.pieces.length < answer.count ? say("Sentences {first} to {last} of {count} are read, those around the caret.", { count: answer.count.toLocaleString(state.language), first: (answer.first + 1).toLocaleString(state.language), last: (answer.first + answer.pieces.length).toLocaleString(state.language) }) : "",
+    answer.cut ? say("The model reads the last {shown} of the {count} tokens before the caret, since its context holds {longest}.", { count: answer.cut.count.toLocaleString(state.language), shown: answer.cut.shown.toLocaleString(state.language), longest: live.engine.longest.toLocaleString(state.language) }) : "",
     answer.skipped ? say("Of this long text the model reads the beginning and the end, without {count} tokens between them.", { count: answer.skipped.toLocaleString(state.language) }) : "",
     client.hasWorker ? "" : say("This browser starts no worker from a file, so the page may stop for a moment while it computes."),
     live.engine.isCore ? "" : say("This browser has no WebAssembly with SIMD, so plain JavaScript computes: slower, with the same result."),

@@ -91,7 +91,7 @@ function sliderOf([name, label, range, shown], update) {
 function writingPane(sentence) {
   const text = element("bdi", { id: "written-text", class: "line", "aria-live": "polite" });
   let written = ""; // as the model wrote it, with what cannot be seen
-  const append = button(say("Append to the text"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + written) });
+  const append = button(say("Append to the text"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + written + sentence.rest) });
   const write = button(say("Continue"), { class: "action", id: "write", onclick: () => {
     write.disabled = append.disabled = true;
     written = text.textContent = "";

@@ -21,7 +21,7 @@ function startLive() {
   KEY_ACTIONS["/"] = () => field.focus();
   KEY_ACTIONS.s = () => change({ tab: "six" });
   field.addEventListener("input", () => typed(field.value));
-  field.addEventListener("click", () => { if (live.answer?.pieces?.length > 1 && live.status === "ready") chooseSentence(null); });
+  field.addEventListener("click", () => { if ((live.answer?.pieces?.length > 1 || live.answer?.cut) && live.status === "ready") chooseSentence(null); });
   field.addEventListener("keydown", (event) => {
     if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
     event.preventDefault();
