@@ -13,7 +13,7 @@ from playwright.sync_api import Browser
 from tests.system.chromium import Watched, chromium, watched
 from tests.system.sample_page import SOURCE, TARGET, sample_page, sample_sentence
 
-from dikkat.explain.explorer.document import Page, assemble
+from dikkat.explain.explorer.document import HeadOff, Page, assemble
 from dikkat.explain.head_analysis.alignment_head import rank_correlation
 
 PAGE = sample_page()
@@ -311,6 +311,17 @@ def test_a_head_switched_off_shows_what_changes(page: Watched) -> None:
     assert "Nothing changes." in page.text("#without")
     page.press("n")
     assert "made without this" in page.text("#stage")
+
+
+def test_that_no_head_changes_anything_is_said(browser: Browser, page: Watched, tmp_path: Path) -> None:
+    page.click("#tab-heads")
+    assert page.count("#no-head") == 0
+    offs = [HeadOff(kind, 0, head, "Das Tier ist müde", -0.5) for kind in ("encoder-self", "cross") for head in (0, 1)]
+    path = written(sample_page(sentences=[sample_sentence(SOURCE, TARGET, heads_off=offs)]), tmp_path)
+    with watched(browser, path) as other:
+        other.click("#tab-heads")
+        assert other.count(".square") == 4
+        assert "No head changes the translation" in other.text("#no-head")
 
 
 # importance ----------------------------------------------------------------------------------------------------------

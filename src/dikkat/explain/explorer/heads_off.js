@@ -14,7 +14,8 @@ function headsTab() {
     result.replaceChildren(...(offs[index] ? offResult(sentence, offs[index], count) : []));
   };
   const node = element("div", { class: "heads-off" }, element("p", { class: "intro" }, say("Each square is one head. The stronger its colour, the more words of the translation change when this head alone is switched off. Choose one.")),
-    element("div", { class: "head-grids" }, ...KINDS.map((kind) => headGrid(kind, offs, squares))), result);
+    element("div", { class: "head-grids" }, ...KINDS.map((kind) => headGrid(kind, offs, squares))),
+    offs.some((off) => off.changed) ? null : element("p", { class: "muted", id: "no-head" }, say("No head changes the translation when it alone is switched off: the others know enough.")), result);
   choose(state.off);
   return { node };
 }
