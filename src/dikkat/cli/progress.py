@@ -7,8 +7,9 @@ import sys
 import threading
 import time
 from collections import deque
+from collections.abc import Iterator, Sequence
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypeVar
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from dikkat.config import RunConfig
     from dikkat.data.cleaning import CleaningReport
     from dikkat.training.task import StepReport, Validation
+
+T = TypeVar("T")
 
 _SCORES = {
     "chrf": "chrF",
@@ -163,6 +166,15 @@ class WorkProgress(_OnTerminal):
         elif now - self._last_line >= WORK_EVERY:
             self._last_line = now
             print(visible(msg("{done}/{pieces}  {what}", done + 1, pieces, what)), file=sys.stderr, flush=True)
+
+    def counted(self, texts: Sequence[T]) -> Iterator[T]:
+        """Pass the texts on, and show every `WORK_EVERY` seconds how many were taken."""
+        shown_at = self._begun = time.monotonic()
+        for done, text in enumerate(texts):
+            if time.monotonic() - shown_at >= WORK_EVERY:
+                self(done, len(texts), msg("texts"))
+                shown_at = time.monotonic()
+            yield text
 
 
 class Announced:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dikkat.cli import progress
-from dikkat.cli.progress import Announced
+from dikkat.cli.progress import Announced, WorkProgress
 from dikkat_runtime.cli import streams
 from dikkat_runtime.cli.streams import print_written
 from dikkat_runtime.errors import DataError
@@ -110,3 +110,20 @@ def test_what_was_written_below_a_message_stays_on_the_terminal(monkeypatch: pyt
 def test_files_that_were_written_are_named(capsys: pytest.CaptureFixture[str]) -> None:
     print_written(Path("a b.png"), None, Path("x\x1b.svg"))
     assert capsys.readouterr().err == "wrote a b.png\nwrote x\\x1b.svg\n"
+
+
+def test_texts_that_take_long_are_counted_and_short_work_is_silent(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 100.0
+    monkeypatch.setattr("dikkat.cli.progress.time.monotonic", lambda: clock)
+    texts = [f"text {number}" for number in range(8)]
+    assert list(WorkProgress().counted(texts)) == texts
+    assert capsys.readouterr().err == ""
+    seen = []
+    for text in WorkProgress().counted(texts):
+        seen.append(text)
+        clock += 3.0
+    assert seen == texts
+    # told after 6 and 12 and 18 seconds; of three seconds each, so many texts are left
+    assert capsys.readouterr().err.splitlines() == ["3/8  texts", "5/8  texts, 0:12 left", "7/8  texts, 0:06 left"]

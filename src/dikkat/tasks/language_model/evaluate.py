@@ -3,10 +3,11 @@
 import gzip
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -110,11 +111,13 @@ def evaluate_language_model(
     precision: PrecisionName = "float32",
     device: Device = "cpu",
     on_engine: Callable[[EngineInfo], None] = lambda info: None,
+    watch: Callable[[list[Any]], Iterable[Any]] = iter,
 ) -> LanguageModelEvaluation:
     """Compute the likelihood of the documents of `data`, or of the run's own held-out part when empty.
 
-    `on_engine` receives what computes. The window moves by `stride` tokens, by default half the context. Raises
-    `UsageError` for a stride outside 1 ... context and for a model without a likelihood, and the errors of reading.
+    `on_engine` receives what computes, and `watch` passes the documents on. The window moves by `stride` tokens, by
+    default half the context. Raises `UsageError` for a stride outside 1 ... context and for a model without a
+    likelihood, and the errors of reading.
     """
     model = Generator.load(path, precision, device, engine)
     on_engine(model.info)
@@ -143,7 +146,7 @@ def evaluate_language_model(
     else:
         rows, num_bytes = held_out_rows(RunDirectory.open(path))
     nats, num_tokens = 0.0, 0
-    for ids in rows:
+    for ids in watch(rows):
         text_nats, count = likelihood(model, ids, stride)
         nats, num_tokens = nats + text_nats, num_tokens + count
     if not num_tokens:

@@ -2,9 +2,10 @@
 
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -118,11 +119,12 @@ def evaluate_translator(
     *,
     engine: EngineName = "auto",
     on_engine: Callable[[EngineInfo], None] = lambda info: None,
+    watch: Callable[[list[Any]], Iterable[Any]] = iter,
 ) -> Evaluation:
     """Translate the sources of `data` and score the result.
 
-    When `data` is empty, the run's own held-out test part is used. `on_engine` receives the engine that computes. The
-    text of a model that writes no case is scored without case.
+    When `data` is empty, the run's own held-out test part is used. `on_engine` receives the engine that computes, and
+    `watch` passes the sources on. The text of a model that writes no case is scored without case.
     """
     translator = Translator.load(path, precision, device, engine)
     # the model is scored, not the people who corrected it
@@ -131,7 +133,7 @@ def evaluate_translator(
     run = RunDirectory.open(path)
     sources, references = _text(run, data, columns)
     started = time.monotonic()
-    translations = [translation.text for translation in translator.stream(sources, options, batch_size=batch_size)]
+    translations = [each.text for each in translator.stream(watch(sources), options, batch_size=batch_size)]
     seconds = time.monotonic() - started
     targets = training_targets(run, Vocabularies.of(translator))
     no_case = _writes_no_case(translator, targets, references)
