@@ -233,7 +233,7 @@ def native_logits(found: Imported, folder: Path, tokens: Tensor) -> list[Tensor]
 @pytest.mark.parametrize("name", ENCODERS)
 @torch.no_grad()
 def test_a_tagger_is_that_of_transformers(name: str, tmp_path: Path) -> None:
-    changes = {"id2label": {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}}
+    changes: dict[str, Any] = {"id2label": {0: "O", 1: "B-PER", 2: "I-PER", 3: "B-LOC", 4: "I-LOC"}}
     theirs, ours, found = read_encoder(name, "ForTokenClassification", tmp_path / "theirs", **changes)
     assert found.task == "tagger"
     assert found.labels == ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -250,7 +250,7 @@ def test_a_tagger_is_that_of_transformers(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["bert", "distilbert", "roberta", "modernbert", "deberta-v3"])
 @torch.no_grad()
 def test_a_regression_is_that_of_transformers(name: str, outputs: int, tmp_path: Path) -> None:
-    changes = {"num_labels": outputs, "problem_type": "regression" if outputs > 1 else None}
+    changes: dict[str, Any] = {"num_labels": outputs, "problem_type": "regression" if outputs > 1 else None}
     theirs, ours, found = read_encoder(name, "ForSequenceClassification", tmp_path / "theirs", **changes)
     assert found.task == "regressor"
     assert len(found.labels) == outputs

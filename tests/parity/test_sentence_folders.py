@@ -62,7 +62,7 @@ def assert_same(theirs: Any, path: Path, **asked: Any) -> None:
     run = imported(path / "whole", path / "run")
     expected = theirs.encode([line for line in LINES if line], **({"prompt_name": asked["prompt"]} if asked else {}))
     for engine in ("native", "torch"):
-        own = Embedder.load(run, engine=engine)  # type: ignore[arg-type]
+        own = Embedder.load(run, engine=engine)
         vectors = np.stack(list(own.stream(LINES, **asked)))
         assert vectors.shape == (len(LINES), own.width)
         assert not vectors[2].any(), "an empty line has no vector"
@@ -139,11 +139,11 @@ def test_a_runtime_folder_gives_the_vectors_of_the_run(precision: Any, tmp_path:
     folder_of(tmp_path, (10, torch.nn.Tanh(), True), normalize=True, prompts=PROMPTS)
     run = imported(tmp_path / "whole", tmp_path / "run")
     export_runtime(run, tmp_path / "exported", precision, with_corrections=False)
-    vectors = [
+    ours, exported = [
         np.stack(list(Embedder.load(path, precision, engine="native").stream(LINES, prompt="query")))
         for path in (run, tmp_path / "exported")
     ]
-    assert np.array_equal(*vectors)
+    assert np.array_equal(ours, exported)
 
 
 def test_served_vectors_take_the_prompt_of_a_request(tmp_path: Path) -> None:

@@ -69,7 +69,7 @@ def test_texts_are_those_of_the_native_engine(generator: Generator, trained: Pat
     options = GenerationOptions(temperature=0.0, max_tokens=9)
     answers = (native.generate([prompt], options=options) for prompt in PROMPTS)
     assert generator.generate(PROMPTS, 9) == [
-        native.tokenizer.decode_batch([native.read(prompt)])[0] + answer.text
+        native.tokenizer.decode_batch([native.encode(prompt)])[0] + answer.text
         for prompt, ((answer,),) in zip(PROMPTS, answers, strict=True)
     ]
     assert generator.generate(["A dog"], 0) == ["A dog"]

@@ -12,7 +12,7 @@ import pytest
 from dikkat.config import RunConfig
 from dikkat.data.pairs import Pair
 from dikkat.tasks.translation.synthetic import BEAM, check_directions, diversify
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Formality
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.tasks.confidence import Judge
 from dikkat_runtime.tasks.corrections import KnownTranslations
@@ -43,6 +43,7 @@ class Parrot(Translator):
         glossary: Glossary | None = None,
         confidence: Judge | None = None,
         memories: Sequence[KnownTranslations] | None = None,
+        formality: Formality = "default",
     ) -> Iterator[Translation]:
         self.asked += [options, batch_size]
         return (Translation(self.texts[line], 0.0, ()) for line in lines)

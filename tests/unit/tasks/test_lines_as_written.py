@@ -152,7 +152,12 @@ def test_final_marks_take_the_place_of_the_mark_of_any_script(mark: str) -> None
 def test_a_piece_is_read_once_for_its_ids_and_its_manner(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[str] = []
     alone = Speller.corrected
-    monkeypatch.setattr(Speller, "corrected", lambda own, text: seen.append(text) or alone(own, text))
+
+    def corrected(own: Speller, text: str) -> str:
+        seen.append(text)
+        return alone(own, text)
+
+    monkeypatch.setattr(Speller, "corrected", corrected)
     reading = Reading(encode, frozenset, ("en", "fr"), {word: word for word in ("the", "house", "dog")})
     reading.encode(["the dog, the huose!!", "the dog!"])
     assert reading.piece("the dog, the huose!!") == ("the dog, the house!", Manner(final_marks="!!"))

@@ -62,7 +62,7 @@ def main(folder: Path, updates: int, optimizer: str) -> int:
             trainer = trainer_of(folder, ranks, updates, optimizer)
             watcher = Recorder(each_step=_report_of(ranks.index))
             trainer.train(watcher)
-            print(f"validated {trainer.state.best_score} {len(trainer.recovery.saver._rows)}")
+            print(f"validated {trainer.state.best_score} {len(trainer.recovery.saver.rows)}")
     except LostRankError as error:
         print(error, file=sys.stderr)
         return error.exit_code
