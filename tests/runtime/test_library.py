@@ -32,7 +32,7 @@ STRUCTURES: list[tuple[str, str, dict[str, str]]] = [
     ("attention.h", "Attention", {"weights_out": "weights"}),
     ("encoder.c", "Encoder", {}),
     ("search.c", "Decoder", {}),
-    ("search.c", "Search", {}),
+    ("search.c", "Search", {"own": "logits"}),
 ]
 """Where they lie, and fields that have another name in C."""
 

@@ -74,7 +74,7 @@ def test_the_later_layer_wins_key_by_key() -> None:
         ({"model": {"num_head": 2}}, r'here: unknown key "model.num_head"; did you mean "num_heads"\?'),
         (
             {"data": {"zzz": 2}},
-            'here: unknown key "data.zzz"; known: source_language, target_language, vocabularies, max_length',
+            'here: unknown key "data.zzz"; known: source_language, target_language, vocabularies, formality',
         ),
         ({"model": {"dropout": 1.0}}, "here: model.dropout: input should be less than 1, not 1.0"),
         ({"training": {"minutes": -1}}, "here: training.minutes: input should be greater than 0, not -1"),

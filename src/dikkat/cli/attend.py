@@ -394,6 +394,6 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, name: str, words: bool) 
     for output in outputs:
         print(visible(output))
     for number, line in enumerate(cautions, start=1):
-        if line is not None:
+        if line:
             print(line if len(cautions) == 1 else msg("{number}: {line}", number, line), file=sys.stderr)
     print_written(out)

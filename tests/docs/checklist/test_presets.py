@@ -112,9 +112,9 @@ OF_IMDB: dict[str, set[str]] = {
 OF_D2L: dict[str, set[str]] = {
     # 600 pairs have fewer words
     "tokenizer": {"vocab_size"},
-    # what of a user's file is held out or left out; the textbook's pairs are all short
+    # what of a user's file is held out, left out or marked; the textbook's pairs are all short
     "data": {
-        "source_language", "target_language", "max_length", "max_ratio", "validation_pairs", "test_pairs",
+        "source_language", "target_language", "formality", "max_length", "max_ratio", "validation_pairs", "test_pairs",
     },
 }  # fmt: skip
 

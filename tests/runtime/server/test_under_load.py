@@ -37,7 +37,12 @@ class HeldModel:
         return [[0] * len(text.split()) for text in texts]
 
     def translate(
-        self, texts: Sequence[str], options: BeamOptions, glossary: object = None, memories: object = None
+        self,
+        texts: Sequence[str],
+        options: BeamOptions,
+        glossary: object = None,
+        memories: object = None,
+        **how: object,
     ) -> list[Translation]:
         assert self.may_go.wait(300)
         self.batches.append(list(texts))
@@ -234,7 +239,7 @@ def test_an_error_of_ours_is_a_500_and_the_log_holds_no_text(capsys: pytest.Capt
             model.may_go.set()
 
             def broken(
-                texts: Sequence[str], options: BeamOptions, glossary: object = None, memories: object = None
+                texts: Sequence[str], options: BeamOptions, glossary: object = None, **how: object
             ) -> list[Translation]:
                 raise ValueError(f"cannot translate {texts}")
 

@@ -321,7 +321,7 @@ def test_of_several_models_that_marian_kept_the_one_that_is_named_is_read(folder
         read(tmp_path)
     listed = "model.npz.best-bleu.npz.decoder.yml, model.npz.decoder.yml"
     assert str(caught.value) == (
-        f"{tmp_path}: several .yml may name the vocabularies ({listed}); name the file of one model, as"
+        f"{tmp_path}: several .yml may name the vocabularies ({listed}); name the file of one model, such as"
         f" {tmp_path}/model.npz.best-bleu.npz"
     )
     # one that is there for people goes before those that training left

@@ -112,7 +112,7 @@ def test_the_page_and_the_table_tell_since_when(kept: RunDirectory) -> None:
     entropy = -(first * np.log(first)).sum(axis=1).mean()
     assert page["training"]["entropy"]["cross"][1][0][0] == pytest.approx(entropy, abs=1e-4)
     heading, *lines = shown.lines(TARGETS)
-    assert f"{len(updates)} looks" in heading
+    assert f"{len(updates)} snapshots" in heading
     assert len(lines) == 2 + 2 * 2 * 2
     assert all(re.search(r"since update \d+$", line) for line in lines)
 

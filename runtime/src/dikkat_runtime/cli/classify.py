@@ -74,8 +74,6 @@ def classify(
         option = "--words" if words else "--picture"
         toolkit_module("decisive_words", option).explain(run, lines, words, picture, option, choice, abstain)
         return lines.finish()
-    from dikkat_runtime.tasks.classifier import written
-
     classifier = open_model("Classifier", run, choice)
     print_engine(classifier.info)
     require_one_label(classifier, run, abstain)
@@ -83,19 +81,36 @@ def classify(
     if words:
         _explain(classifier, lines, words, remarks)
         return lines.finish()
+    _classify(classifier, lines, batch_size, window, remarks, has_all=all_, as_json=as_json)
+    return lines.finish()
+
+
+def _classify(
+    classifier: Classifier,
+    lines: InputLines,
+    batch_size: int,
+    window: int,
+    remarks: Remarks,
+    *,
+    has_all: bool,
+    as_json: bool,
+) -> None:
+    """Write the labels of each line, with `has_all` those of every class."""
+    from dikkat_runtime.tasks.classifier import written
+
+    abstain = remarks.abstain
     for number, answer in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
         if as_json:
             is_sure = answer.label and (not abstain or answer.is_sure(abstain))
             labels = answer.labels if is_sure else ()
             print_json({"line": number, "labels": labels, "probabilities": answer.probabilities}, indent=None)
         else:
-            sys.stdout.write(written(answer, answer.probabilities if all_ else answer.labels, abstain) + "\n")
+            sys.stdout.write(written(answer, answer.probabilities if has_all else answer.labels, abstain) + "\n")
         remarks.note(number, answer)
         if number % window == 0:
             sys.stdout.flush()
     sys.stdout.flush()
     remarks.write()
-    return lines.finish()
 
 
 def _answer(model: Tagger | Regressor, lines: InputLines, batch_size: int, window: int, as_json: bool) -> None:

@@ -26,7 +26,7 @@ from dikkat_runtime.text.text_ngrams import NGRAM_SCALE, pair_rows, token_rows
 
 
 class RowCache(Protocol):
-    """What the rows of a text have read so far, on any engine."""
+    """Holds what the rows of a text have read so far, on any engine."""
 
     @property
     def length(self) -> int:
@@ -361,8 +361,10 @@ def length_mask(memory: Memory) -> Array:
 
 
 def pooled_by(memory: Memory, way: str) -> Array:
-    """Return one vector (B, D) a text from its states at real positions: the first, the last, the largest numbers, or
-    a sum that is the mean, one over the square root of the length, or one that counts position n n times.
+    """Return one vector (B, D) a text from its states at real positions.
+
+    It is the first state, the last, the largest numbers, or a sum: the mean, one over the square root of the length, or
+    one that counts position n n times.
     """
     mask = length_mask(memory)
     if way == "first":

@@ -210,9 +210,9 @@ def of_encoder(request: EngineRequest) -> Embedder:
     """Return the embedder of an imported encoder, which reads texts between its special tokens."""
     run, config = request.run, request.config
     tokenizer = ForeignTokenizer.load(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0])
-    around = section(config, "encoder", run)
-    longest = longest_text(run, config, int(around.get("max_length", 512)), special=tokenizer.frame_size)
-    prompts = around.get("prompts", {}), around.get("default_prompt", "")
+    settings = section(config, "encoder", run)
+    longest = longest_text(run, config, int(settings.get("max_length", 512)), special=tokenizer.frame_size)
+    prompts = settings.get("prompts", {}), settings.get("default_prompt", "")
     reading = TextReading(
         tokenizer.encode_batch, lambda ids: tokenizer.framed(ids[:longest]), longest, tokenizer, *prompts
     )

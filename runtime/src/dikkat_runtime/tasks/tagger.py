@@ -46,7 +46,7 @@ class Tagger(ImportedHead):
         """The `reader` holds engine, tokenizer and classes; its engine gives logits for every id."""
         super().__init__(reader)
         assert isinstance(reader.tokenizer, ForeignTokenizer)  # taggers are imported
-        self._tokenizer, self._room = reader.tokenizer, reader.max_tokens - reader.tokenizer.frame_size
+        self._tokenizer, self._max_ids = reader.tokenizer, reader.max_tokens - reader.tokenizer.frame_size
         self._before = reader.tokenizer.framed([-1]).index(-1)
 
     def tag(self, texts: Iterable[str]) -> list[tuple[Span, ...]]:
@@ -61,7 +61,7 @@ class Tagger(ImportedHead):
         while texts := list(islice(reader, window)):
             encodings = self._tokenizer.encodings(texts)
             parts = [(number, start) for number, one in enumerate(encodings) for start in self._starts(len(one.ids))]
-            read = [encodings[number].ids[start : start + self._room] for number, start in parts]
+            read = [encodings[number].ids[start : start + self._max_ids] for number, start in parts]
             rows = [self._tokenizer.framed(ids) for ids in read]
             logits = [np.zeros((len(one.ids), len(self.reader.labels)), np.float32) for one in encodings]
             computed: dict[int, Array] = {}
@@ -69,7 +69,7 @@ class Tagger(ImportedHead):
                 computed |= zip(batch, self.engine.logits([rows[index] for index in batch]), strict=True)
             for index, (number, start) in enumerate(parts):
                 # what an earlier part saw with more text after it stays as it is
-                skipped, before = self._room // 4 if start else 0, self._before
+                skipped, before = self._max_ids // 4 if start else 0, self._before
                 end = len(read[index])
                 logits[number][start + skipped : start + end] = computed[index][before + skipped : before + end]
             for text, encoding, scores in zip(texts, encodings, logits, strict=True):
@@ -78,9 +78,9 @@ class Tagger(ImportedHead):
 
     def _starts(self, length: int) -> list[int]:
         """Return where the parts of a text begin, each read alone, whose halves overlap; none of an empty text."""
-        if length <= self._room:
+        if length <= self._max_ids:
             return [0] if length else []
-        return [*range(0, length - self._room, max(1, self._room // 2)), length - self._room]
+        return [*range(0, length - self._max_ids, max(1, self._max_ids // 2)), length - self._max_ids]
 
 
 def _words(text: str, numbers: Sequence[Any], offsets: Sequence[tuple[int, int]]) -> list[_Word]:

@@ -130,10 +130,10 @@ static void block(const Encoder *e, const Activations *a, int64_t layer, int64_t
 /* Twin: models/encoder.py: embedding and position of one token. In two loops, so that no compiler fuses product and sum, which
  * the twin rounds one after the other. */
 static void embed(const Encoder *e, float *to, int64_t token, int64_t position) {
-    const float *from = e->embedding + token * e->width, *place = e->positions + position * e->width;
+    const float *from = e->embedding + token * e->width, *sinusoid = e->positions + position * e->width;
     for (int64_t i = 0; i < e->width; i++) to[i] = from[i] * e->embedding_scale;
     __asm__ volatile("" ::: "memory");
-    for (int64_t i = 0; i < e->width; i++) to[i] += place[i];
+    for (int64_t i = 0; i < e->width; i++) to[i] += sinusoid[i];
 }
 
 /* Copies the states of a token; returns whether one of them is no finite number. */
@@ -147,7 +147,7 @@ static int copy_states(float *to, const float *from, int64_t width) {
 /* The sentences of a chunk, from ids to states (sentences, longest, D); returns whether one of these is no finite number. */
 static int chunk(const Encoder *e, const Activations *a, float *x, int64_t from, int64_t to) {
     int64_t first = e->starts[from], step = padded(e->width);
-    int found = 0;
+    int not_finite = 0;
     for (int64_t sentence = from; sentence < to; sentence++)
         for (int64_t at = e->starts[sentence]; at < e->starts[sentence + 1]; at++) {
             float *sum = a->sum + (at - first) * step;
@@ -157,9 +157,9 @@ static int chunk(const Encoder *e, const Activations *a, float *x, int64_t from,
     for (int64_t layer = 0; layer < e->layers; layer++) block(e, a, layer, from, to);
     for (int64_t sentence = from; sentence < to; sentence++)
         for (int64_t at = e->starts[sentence]; at < e->starts[sentence + 1]; at++)
-            found |= copy_states(x + (sentence * e->longest + at - e->starts[sentence]) * e->width,
+            not_finite |= copy_states(x + (sentence * e->longest + at - e->starts[sentence]) * e->width,
                                  a->input + (at - first) * step, e->width);
-    return found;
+    return not_finite;
 }
 
 /* Ends of the chunks; returns how many there are, and the most tokens of one in `most`. */
@@ -180,28 +180,28 @@ typedef struct {
     float *x, *scratch;
     int64_t per_thread, most; /* numbers of the scratch for each thread; rows of a chunk */
     const int64_t *ends;
-    int *found; /* whether a state is no finite number */
+    int *not_finite; /* whether a state is no finite number */
 } Run;
 
 static void run_chunk(const void *job, int64_t index, int64_t thread) {
     const Run *r = job;
     Activations a = activations(r->encoder, r->scratch + r->per_thread * thread, r->most);
-    if (chunk(r->encoder, &a, r->x, index ? r->ends[index - 1] : 0, r->ends[index])) __atomic_store_n(r->found, 1, __ATOMIC_RELAXED);
+    if (chunk(r->encoder, &a, r->x, index ? r->ends[index - 1] : 0, r->ends[index])) __atomic_store_n(r->not_finite, 1, __ATOMIC_RELAXED);
 }
 
 /* Twin: models/encoder.py, Encoder, from ids to states x (sentences, longest, D), of which nothing after the end of a sentence
  * is written. Returns 0, NO_MEMORY, INDEX_ERROR for an id outside the vocabulary, or NOT_FINITE. */
 int encoder_run(const Encoder *e, float *x) {
     if (!are_inside(e->ids, e->starts[e->sentences], e->vocabulary)) return INDEX_ERROR;
-    int found = 0;
+    int not_finite = 0;
     int64_t most, *ends = malloc(sizeof(int64_t) * (e->sentences + 1));
     if (!ends) return NO_MEMORY;
     int64_t count = chunks(e, ends, &most), threads = count < e->threads ? count : e->threads;
     int64_t per_thread = activation_size(e, most);
     float *scratch = count ? aligned_alloc(64, sizeof(float) * per_thread * threads) : 0;
     if (scratch) memset(scratch, 0, sizeof(float) * per_thread * threads);
-    Run run = {e, x, scratch, per_thread, most, ends, &found};
+    Run run = {e, x, scratch, per_thread, most, ends, &not_finite};
     if (scratch) share_out(threads, count, 1, run_chunk, &run);
     free(scratch), free(ends);
-    return count && !scratch ? NO_MEMORY : found ? NOT_FINITE : 0;
+    return count && !scratch ? NO_MEMORY : not_finite ? NOT_FINITE : 0;
 }

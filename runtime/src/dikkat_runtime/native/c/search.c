@@ -382,8 +382,8 @@ static void search_in_step(const Search *s, Decoder *d, int64_t until) {
 }
 
 /* Searches until all sentences are over or the rows hold `until` positions. Returns 0, or NO_MEMORY. */
-int search_until(const Search *given, Decoder *d, int64_t until) {
-    Search s = *given;
+int search_until(const Search *request, Decoder *d, int64_t until) {
+    Search s = *request;
     char *memory = aligned_alloc(64, lay_out(&s, d, 0));
     if (!memory) return NO_MEMORY;
     lay_out(&s, d, memory);
