@@ -57,18 +57,22 @@ class TranslatorModel {
     return search(step, this.decoder.newCache(), { cap, beamSize, noRepeatNgram, ...this.header.search });
   }
 
-  // Translates the pieces of lines (see Reading.lines), which get `result`, what search returned, and `written`. An output
-  // that repeats itself in a loop is searched for again. `searchFor` returns the generator of a piece, whose steps are
-  // passed on.
-  *translate(lines, searchFor = (piece, limits) => this.search(piece.ids, limits)) {
+  // The result of the generator that `searchFor` returns for a source of ids, whose steps are passed on; an output that
+  // repeats itself in a loop is searched for again.
+  *withoutLoops(ids, searchFor) {
     const { loops } = this.header.reading;
+    const result = yield* searchFor({});
+    const labels = labelsOf(this.targetTokenizer, result.tokens);
+    if (!isLoop(labels, result.finished, loops) || isLoop(ids, true, loops)) return result;
+    return yield* searchFor({ noRepeatNgram: loops.retryNgram });
+  }
+
+  // Translates the pieces of lines (see Reading.lines), which get `result`, what search returned, and `written`.
+  // `searchFor` returns the generator of a piece.
+  *translate(lines, searchFor = (piece, limits) => this.search(piece.ids, limits)) {
     for (const piece of lines.flatMap(({ pieces }) => pieces)) {
       if (!piece.ids.length) continue;
-      piece.result = yield* searchFor(piece, {});
-      const { tokens, finished } = piece.result;
-      if (isLoop(labelsOf(this.targetTokenizer, tokens), finished, loops) && !isLoop(piece.ids, true, loops)) {
-        piece.result = yield* searchFor(piece, { noRepeatNgram: loops.retryNgram });
-      }
+      piece.result = yield* this.withoutLoops(piece.ids, (limits) => searchFor(piece, limits));
       const output = this.targetTokenizer.decode(piece.result.tokens).replaceAll("\n", " ");
       piece.written = this.reading.written(piece, output, {
         gapsAt: (translation, offsets) => gapsOf(this, piece, translation, offsets),

@@ -81,7 +81,8 @@ TASKS.heads = async (service, { ids, beamSize, ...question }, show, isStale) => 
   const results = [];
   for (const name of names) {
     const changes = changesOf({ ...question, off: [...question.off, name] });
-    const { tokens, score } = await service.run(service.model.search(ids, { beamSize, ...changes }), isStale);
+    const search = service.model.withoutLoops(ids, (limits) => service.model.search(ids, { beamSize, ...limits, ...changes }));
+    const { tokens, score } = await service.run(search, isStale);
     results.push([...name, service.model.targetTokenizer.decode(tokens), score]);
     show({ done: results.length, count: names.length });
   }
