@@ -239,7 +239,11 @@ def test_an_error_of_ours_is_a_500_and_the_log_holds_no_text(capsys: pytest.Capt
             model.may_go.set()
 
             def broken(
-                texts: Sequence[str], options: BeamOptions, glossary: object = None, **how: object
+                texts: Sequence[str],
+                options: BeamOptions,
+                glossary: object = None,
+                memories: object = None,
+                **how: object,
             ) -> list[Translation]:
                 raise ValueError(f"cannot translate {texts}")
 
