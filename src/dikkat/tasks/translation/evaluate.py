@@ -133,7 +133,9 @@ def evaluate_translator(
     run = RunDirectory.open(path)
     sources, references = _text(run, data, columns)
     started = time.monotonic()
-    translations = [each.text for each in translator.stream(watch(sources), options, batch_size=batch_size)]
+    translations = [
+        translation.text for translation in translator.stream(watch(sources), options, batch_size=batch_size)
+    ]
     seconds = time.monotonic() - started
     targets = training_targets(run, Vocabularies.of(translator))
     no_case = _writes_no_case(translator, targets, references)
