@@ -225,8 +225,8 @@ HEADS = [
     Mutation(
         "tests/parity/test_word_classes.py::test_a_text_longer_than_the_model_reads_is_marked_to_its_end",
         f"{_TASKS}/tagger.py",
-        "self._room // 4 if start else 0",
-        "self._room // 2 + 1 if start else 0",
+        "self._max_ids // 4 if start else 0",
+        "self._max_ids // 2 + 1 if start else 0",
     ),
     Mutation(
         "tests/parity/test_word_classes.py::test_a_regression_answers_with_numbers",
