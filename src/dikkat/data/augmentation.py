@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import cycle
 
 from dikkat.data.pairs import Pair
-from dikkat_runtime.tasks.reading import FORMALITY_MARKS
 
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _FINAL_MARK = re.compile(r"\s?[.。]$")
@@ -36,34 +35,6 @@ def augmented(
             _without_stop(pair, next(exclaims), space) if is_cut else None,
         )
         yield from filter(None, copies)
-
-
-_FAMILIAR = {
-    "fr": r"\b(?:t'|(?:tu|toi|ton|ta|tes|te|tien(?:ne)?s?)\b)",
-    "de": r"\b(?:du|dich|dir|dein(?:e[mnrs]?)?)\b",
-    "tr": r"\b(?:sen|seni|sana|senin|senden|sende|seninle)\b",
-}
-_POLITE = {
-    "fr": r"\b(?:vous|votre|vos|vôtres?)\b",
-    # at the beginning of a sentence these are she, they, and her and their
-    "de": r"(?<=[\w,;:] )(?:Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b",
-    "tr": r"\b(?:siz|siz[ie]|sizin|sizden|sizde|sizinle)\b",
-}
-FORMALITY_LANGUAGES = tuple(_FAMILIAR)
-
-
-def addressed(pairs: Iterable[Pair], language: str) -> Iterator[tuple[str, Pair]]:
-    """Yield the pairs whose target addresses somebody, with "less" where it says "tu" and "more" where "vous".
-
-    The mark of that formality stands before their sources. `language`, that of the target, is one of
-    `FORMALITY_LANGUAGES`; pairs with both words are left out.
-    """
-    usual = re.IGNORECASE if language != "de" else re.NOFLAG
-    kinds = {"less": re.compile(_FAMILIAR[language], re.IGNORECASE), "more": re.compile(_POLITE[language], usual)}
-    for pair in pairs:
-        said = [kind for kind, words in kinds.items() if words.search(pair.target.replace("’", "'"))]
-        if len(said) == 1:
-            yield said[0], Pair(FORMALITY_MARKS[said[0]] + pair.source, pair.target, pair.line)
 
 
 def _mistyped(pair: Pair, chance: random.Random) -> Pair | None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,8 +36,8 @@ class TableScores:
     """(N, C) logits."""
     validation: NDArray[np.float32]
     """(M, C) logits."""
-    favour: NDArray[np.float64]
-    """() share of its log-odds by which the logits favour a rare class."""
+    favour: NDArray[np.float64] = field(default_factory=lambda: np.ones(()))
+    """() share of its log-odds by which a rare class is favoured; runs of versions that kept none took all of it."""
 
 
 _Scored = tuple[dict[str, float], float, dict[str, float], NDArray[Any], NDArray[Any]]

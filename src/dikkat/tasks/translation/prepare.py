@@ -4,7 +4,6 @@ Nothing outside the run directory is read again after this, so a run can be resu
 """
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dikkat.config import DataConfig, RunConfig, build_config, merge, preset
-from dikkat.data.augmentation import FORMALITY_LANGUAGES, addressed, augmented
+from dikkat.data.augmentation import augmented
 from dikkat.data.cleaning import Cleaner, CleaningReport, normalise
 from dikkat.data.corpus import Corpus, source_profile
 from dikkat.data.inspection import SAMPLE_PAIRS, odd_side
@@ -28,6 +27,7 @@ from dikkat.run_directory import HeldOut, RunDirectory
 from dikkat.tasks.common.settings import Request, Settings, require_start
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, General, scores_before
 from dikkat.tasks.translation.defaults import translator_settings
+from dikkat.tasks.translation.formality import addressed, note_formality
 from dikkat.tasks.translation.guiding import check_guided, write_links
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
@@ -249,7 +249,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
         guessed = find_languages(config.data, parts.train, parts.report)
         config = build_config(merge(config.model_dump(), {"data": guessed}), where=request.where)
     if config.data.formality:
-        _note_formality(request, parts, config.data.target_language)
+        note_formality(request, parts.train, parts.report, config.data.target_language)
     vocabularies = base.vocabularies if base else _vocabularies(parts, config)
     vocabularies.save(run)
     # only generated sentences have links
@@ -302,27 +302,6 @@ def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
     if not data.formality:
         return copies
     return chain(copies, (pair for _, pair in addressed(pairs, primary_language(data.target_language))))
-
-
-def _note_formality(request: TrainRequest, parts: Parts, language: str) -> None:
-    """Note how many pairs are formal and familiar. Raises `UsageError` for another language, `DataError` for none."""
-    if (own := primary_language(language)) not in FORMALITY_LANGUAGES:
-        known = ", ".join(FORMALITY_LANGUAGES)
-        raise UsageError(
-            "{where}: data.formality is learned by the pronouns of {known}, not of {language}; leave it out"
-        ).fill(request.where, known, own or msg("an unknown language"))
-    kinds = Counter(kind for kind, _ in addressed(parts.train, own))
-    # a base that has learned it goes on without
-    if request.start is None and not (kinds["more"] and kinds["less"]):
-        raise DataError(
-            "{data}: {more:,} pairs address somebody formally and {less:,} familiarly, and data.formality needs both; "
-            "give more pairs, or leave it out"
-        ).fill(" ".join(request.data), kinds["more"], kinds["less"])
-    parts.report.notes.append(
-        msg("formality: {more:,} pairs address somebody formally, {less:,} familiarly").fill(
-            kinds["more"], kinds["less"]
-        )
-    )
 
 
 def _words(pairs: Sequence[Pair], config: RunConfig) -> list[str]:
