@@ -237,6 +237,8 @@ def test_a_thousand_symbols_and_more_come_through() -> None:
         ('The dog is "big', "The dog is big", 'The dog is "big'),
         ("The dog→the cat", "The dog the cat", "The dog→the cat"),
         ('THE DOG IS "BIG".', "The dog is big.", 'THE DOG IS "BIG".'),
+        ("The dog is « big ».", "The dog is big.", "The dog is «\xa0big\xa0»."),
+        ("The dog ( big ) runs.", "The dog big runs.", "The dog ( big ) runs."),
     ],
 )
 def test_marks_that_training_never_showed_stand_around_the_words_of_their_own(
@@ -246,6 +248,22 @@ def test_marks_that_training_never_showed_stand_around_the_words_of_their_own(
     own = translator(decode, unmet=frozenset("\"'(["))
     (translation,) = own.translate([line], 10)
     assert (decode.read, translation.text) == ([read], written)
+
+
+@pytest.mark.parametrize(
+    ("line", "written"),
+    [
+        ('"Is it big?" The dog sleeps.', '"Is it big?" The dog sleeps.'),
+        ("“Is it big?” The dog sleeps.", "«\xa0Is it big?\xa0» The dog sleeps."),
+        ("« Is it big? » The dog sleeps.", "«\xa0Is it big?\xa0» The dog sleeps."),
+        ("(Is it big?) The dog sleeps.", "(Is it big?) The dog sleeps."),
+        ("Is it big?🎉 The dog sleeps.", "Is it big?🎉 The dog sleeps."),
+    ],
+)
+def test_a_sentence_ends_after_the_marks_that_close_it(line: str, written: str) -> None:
+    decode = Copying()
+    (translation,) = translator(decode, unmet=frozenset("\"'([")).translate([line], 10)
+    assert (decode.read, translation.text) == (["Is it big?", "The dog sleeps."], written)
 
 
 def test_marks_that_training_has_shown_are_read() -> None:

@@ -106,10 +106,16 @@ class Reading:
         ordinals = writes_ordinals(self.languages[0])
         spans = symbol_spans(text, self._known, has_ordinals=ordinals, skipped=paired)
         symbols = [(start, end, text[start:end]) for start, end in spans]
-        for pair in pairs:
-            own = [typed[index] for index in pair]
+        # a space inside a mark belongs to it
+        spaced = [
+            ((first, first + 1 + (typed[first + 1] == " ")), (last - (typed[last - 1] == " "), last + 1))
+            for first, last in pairs
+        ]
+        for pair in spaced:
+            own = [typed[start:end] for start, end in pair]
             marks = own if own[0].isascii() else quotation_marks(self.languages[1])
-            symbols += ((index, index + 1, mark) for index, mark in zip(pair, marks, strict=True))
+            symbols += ((start, end, mark) for (start, end), mark in zip(pair, marks, strict=True))
+        pairs = [(first, last) for (first, _), (last, _) in spaced]
         symbols.sort()
         if not opening:
             return protect(text, symbols, pairs)

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 from dikkat_runtime.text.demanded import Demanded
 from dikkat_runtime.text.placeholders import protected_spans
+from dikkat_runtime.text.sentences import SYMBOL_MARKS
 
 SURROGATES = (
     "Tom", "Mary", "Martin", "Paul", "Anna", "Paris", "Berlin", "Robert", "Maria", "Peter", "London", "Daniel", "Emma",
     "Madrid", "Simon", "Laura",
 )  # fmt: skip
 """Names that may stand for a placeholder; the model decides which of them it copies best."""
-FIRST_MARK, LAST_MARK = 0xE000, 0xF8FF
-FIRST_SYMBOL = 0xF400
+FIRST_MARK = 0xE000
+FIRST_SYMBOL, LAST_MARK = ord(SYMBOL_MARKS[0]), ord(SYMBOL_MARKS[-1])
 """Marks from here on stand for symbols: the model reads the text without them."""
 MARK = re.compile(f"[{chr(FIRST_MARK)}-{chr(LAST_MARK)}]")
 SYMBOL = re.compile(f"[{chr(FIRST_SYMBOL)}-{chr(LAST_MARK)}]")

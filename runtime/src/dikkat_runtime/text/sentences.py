@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 
-_CLOSERS = "\"'”’»›)\\]}）」』】》〉"
+SYMBOL_MARKS = "\uf400-\uf8ff"
+"""What stands for a symbol, a bracket or a quotation mark that a model reads a text without."""
+_CLOSERS = "\"'”’»›)\\]}）」』】》〉" + SYMBOL_MARKS
 QUOTES = "\"'”’」』）》〉"
 _OPENERS = "\"'“‘„«‹(\\[{（「『【《〈¿¡–—\\-"
 END = re.compile(

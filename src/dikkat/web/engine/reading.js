@@ -64,12 +64,15 @@ class Reading {
     const withoutQuotes = new Set([...this.known].filter((character) => character !== '"' && character !== "'"));
     const typed = trimmed(normalized(quoted ? quoted.inner : line, withoutQuotes, this.table), this.patterns);
     const text = straightened(typed, this.known, this.table);
-    const pairs = innerPairs(typed, this.known, this.table);
-    const symbols = symbolSpans(text, this.known, this.table, pairs.flat()).map(([start, end]) => [start, end, text.slice(start, end)]);
-    for (const pair of pairs) {
-      const marks = typed[pair[0]] < "\x80" ? pair.map((at) => typed[at]) : this.table.quotes.target;
-      pair.forEach((at, number) => symbols.push([at, at + 1, marks[number]]));
+    const unspaced = innerPairs(typed, this.known, this.table);
+    const symbols = symbolSpans(text, this.known, this.table, unspaced.flat()).map(([start, end]) => [start, end, text.slice(start, end)]);
+    // a space inside a mark belongs to it
+    const spaced = unspaced.map(([first, last]) => [[first, first + 1 + (typed[first + 1] === " ")], [last - (typed[last - 1] === " "), last + 1]]);
+    for (const pair of spaced) {
+      const marks = typed[pair[0][0]] < "\x80" ? pair.map((span) => typed.slice(...span)) : this.table.quotes.target;
+      pair.forEach((span, number) => symbols.push([...span, marks[number]]));
     }
+    const pairs = spaced.map((pair) => pair.map(([start]) => start));
     symbols.sort((a, b) => a[0] - b[0]);
     if (!quoted) return withMarks(text, symbols, this.table, pairs);
     const inner = symbols.map(([start, end, written]) => [start + 1, end + 1, written]);
