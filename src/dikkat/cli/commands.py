@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 CATALOGS = Path(__file__).parents[1]
 COMMANDS = {
-    "quickstart": "Train on the bundled phrasebook of English, French and Turkish: some two minutes on two cores.",
+    "quickstart": "Train on the bundled phrasebook of English, French and Turkish: two to three minutes on two cores.",
     "train": "Train a model from your own text.",
     "evaluate": "Score a translator, a classifier or a language model on held-out or named data.",
     "attend": msg(
@@ -45,7 +45,7 @@ COMMANDS = {
 """What each command does, in the order of the help."""
 GREETING = """dikkat trains Transformers from your own text, and shows what they attend to. Four things to do:
 
-  dikkat quickstart                                     see all of it in some two minutes, without data
+  dikkat quickstart                                     see all of it in two to three minutes, without data
   dikkat train translator a.en a.fr --out runs/a        train on your own text (or: classifier, lm)
   dikkat translate runs/a guide.docx --out guide.fr.docx
                                                         use the model; text on standard input is translated, too

@@ -17,7 +17,7 @@ def quickstart(
     pair: Annotated[str, Option(help="From which language into which: en-fr, en-tr or tr-en.")] = "en-fr",
     out: Annotated[Path | None, Option(help="Run directory; runs/quickstart-fr, -tr or -tr-en if absent.")] = None,
 ) -> int:
-    """Train on the bundled phrasebook of English, French and Turkish: some two minutes on two cores.
+    """Train on the bundled phrasebook of English, French and Turkish: two to three minutes on two cores.
 
     The same command continues a run that was stopped, and shows a finished one again.
     """
