@@ -136,7 +136,8 @@ def test_a_worker_has_one_thread_unless_it_is_given_more(data: Path, tmp_path: P
     """Of the tokenizers, too, which else would start one for each processor in every worker."""
     process = start(data, tmp_path / "out")
     (worker, *_) = wait_for_children(process)
-    while b"worker" not in Path(f"/proc/{worker}/cmdline").read_bytes():  # still a copy of the driver
+    command = Path(f"/proc/{worker}/cmdline")
+    while b"dikkat_runtime.shards.worker" not in command.read_bytes():  # still a copy of the driver
         time.sleep(0.001)
     variables = Path(f"/proc/{worker}/environ").read_bytes().split(b"\0")
     process.communicate(timeout=LIMIT)
