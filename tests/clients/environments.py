@@ -42,6 +42,12 @@ def libretranslate_environment() -> Path:
     return _python("libretranslate", "requirements-libretranslate.txt")
 
 
+@cache
+def notebook_environment() -> Path:
+    """The Python that has JupyterLab and nbconvert; skips the test where they cannot be installed."""
+    return _python("notebooks", "requirements-notebooks.txt")
+
+
 def _python(name: str, requirements: str) -> Path:
     folder, wanted = FOLDER / name, HERE / requirements
     python, installed = folder / "bin/python", folder / "installed.txt"
