@@ -16,11 +16,11 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from dikkat_runtime.cli.opening import print_engine
-from dikkat_runtime.cli.progress import WorkProgress, clock
+from dikkat_runtime.cli.progress import WorkProgress
 from dikkat_runtime.cli.streams import terminal, terminal_writes
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.errors import DikkatError, joined, msg
-from dikkat_runtime.localization import translated, visible
+from dikkat_runtime.localization import clock_time, translated, visible
 
 if TYPE_CHECKING:
     from dikkat.config import RunConfig
@@ -92,7 +92,7 @@ class TrainProgress:
         """Show one more update."""
         self._recent.append((report.count, report.seconds, report.loss))
         count, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
-        left = "" if report.seconds_left is None else msg(", {time} left", clock(report.seconds_left))
+        left = "" if report.seconds_left is None else msg(", {time} left", clock_time(report.seconds_left))
         status = translated(
             "pass {epoch:.1f}, update {update:,}, loss {loss:.3f}, {rate:,.0f} {unit}/s{remaining}",
             report.epoch,
@@ -124,7 +124,7 @@ class TrainProgress:
         )
         self.note(
             msg("pass {epoch:.1f}, {time}: validation loss {loss:.3f}{scores}{note}").fill(
-                row["epoch"], clock(row["seconds"]), row["valid_loss"], scores, mark
+                row["epoch"], clock_time(row["seconds"]), row["valid_loss"], scores, mark
             )
         )
         for label, text in validation_result.shown:

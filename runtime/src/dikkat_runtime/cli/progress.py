@@ -2,13 +2,14 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from types import TracebackType
 from typing import Self, TypeVar
 
 from dikkat_runtime import notices
 from dikkat_runtime.cli.streams import terminal
 from dikkat_runtime.errors import msg
-from dikkat_runtime.localization import visible
+from dikkat_runtime.localization import clock_time, visible
 
 T = TypeVar("T")
 
@@ -24,7 +25,6 @@ class WorkProgress:
     """Show which of many parts of work comes now; within it all work that is `counted` is shown."""
 
     def __init__(self) -> None:
-        self._is_moving = terminal().isatty()
         self._is_open, self._last_line = False, -WORK_EVERY
         self._begun, self._entered, self._counts = 0.0, 0.0, False
 
@@ -32,12 +32,18 @@ class WorkProgress:
         now = time.monotonic()
         self._begun = now if done == 0 else self._begun
         if done >= _PIECES_TO_ESTIMATE:
-            what = msg("{what}, {time} left", what, clock((now - self._begun) / done * (pieces - done)))
-        if self._is_moving or now - self._last_line >= WORK_EVERY:
-            self._last_line = now
-            self._is_open = self._is_moving
+            what = msg("{what}, {time} left", what, clock_time((now - self._begun) / done * (pieces - done)))
+        is_moving = _is_plain_terminal()
+        if is_moving or now - self._last_line >= WORK_EVERY:
+            self._last_line, self._is_open = now, is_moving
             line = visible(msg("{done}/{pieces}  {what}", done + 1, pieces, what))
-            print(f"{_CLEAR}{line}" if self._is_moving else f"{line}\n", end="", file=terminal(), flush=True)
+            write_message(f"{_CLEAR}{line}" if is_moving else f"{line}\n")
+
+    def close(self) -> None:
+        """Empty a moving line."""
+        if self._is_open:
+            self._is_open = False
+            write_message(_CLEAR)
 
     def __enter__(self) -> Self:
         notices.COUNTERS.append(self.counted)
@@ -48,8 +54,7 @@ class WorkProgress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         notices.COUNTERS.pop()
-        if self._is_open:
-            print(_CLEAR, end="", file=terminal(), flush=True)
+        self.close()
 
     def counted(self, items: Sequence[T], what: str) -> Iterator[T]:
         """Pass the items on, by default texts, and show every `WORK_EVERY` seconds how many were taken.
@@ -65,8 +70,14 @@ class WorkProgress:
         self._counts = is_inner
 
 
-def clock(seconds: float) -> str:
-    """Return minutes and seconds, with the hours before them where there are any."""
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+def _is_plain_terminal() -> bool:
+    """Return whether standard error is a terminal that nothing else is drawn on, such as the bar of a training."""
+    stream = terminal()
+    return stream is not None and not stream.closed and stream.isatty() and not hasattr(stream, "rich_proxied_file")
+
+
+def write_message(text: str) -> None:
+    """Write to standard error as it is; a closed one ends no work."""
+    with suppress(OSError, ValueError, AttributeError):
+        terminal().write(text)
+        terminal().flush()

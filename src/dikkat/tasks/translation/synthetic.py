@@ -9,7 +9,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -180,7 +179,6 @@ def _rows(inputs: Path, outputs: Path) -> Iterator[tuple[str, str]]:
 
 # Make more pairs out of parallel text with two translators of opposite directions.
 
-
 BEAM = BeamOptions()
 
 
@@ -232,16 +230,13 @@ def diversify(
     """
     check_directions(forward, backward)
     result = Diversified([(pair.source, pair.target) for pair in pairs], len(pairs))
-    write = partial(_written, options=options, batch_size=batch_size)
+
+    def write(translator: Translator, lines: Sequence[str]) -> Iterator[str]:
+        return (one.text for one in translator.stream(counted(lines), options, batch_size=batch_size))
+
     sources, targets = ([pair[side] for pair in result.pairs] for side in (0, 1))
     for source, target in zip(sources, write(forward, sources), strict=True):
         result.by_forward += result.add(source, target)
     for source, target in zip(write(backward, targets), targets, strict=True):
         result.by_backward += result.add(source, target)
     return result
-
-
-def _written(
-    translator: Translator, lines: Sequence[str], options: DecodingOptions, batch_size: int | None
-) -> Iterator[str]:
-    return (translation.text for translation in translator.stream(counted(lines), options, batch_size=batch_size))
