@@ -4,14 +4,12 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self
 
 from dikkat_runtime import notices
 from dikkat_runtime.cli.streams import terminal
 from dikkat_runtime.errors import msg
 from dikkat_runtime.localization import clock_time, visible
-
-T = TypeVar("T")
 
 WORK_EVERY = 5.0
 """Seconds between two lines."""
@@ -56,7 +54,7 @@ class WorkProgress:
         notices.COUNTERS.pop()
         self.close()
 
-    def counted(self, items: Sequence[T], what: str) -> Iterator[T]:
+    def counted(self, items: Sequence[Any], what: str) -> Iterator[Any]:
         """Pass the items on, by default texts, and show every `WORK_EVERY` seconds how many were taken.
 
         Only the outermost items are shown: work on one of them may count its own.

@@ -35,9 +35,8 @@ _TITLES_AND_SHORT_WORDS = """
 """
 NEVER_LAST = frozenset(_TITLES_AND_SHORT_WORDS.split())
 """Abbreviations that a name, a number or more of the sentence follows."""
-NEVER_JOINED = frozenset(
-    "com org net edu gov io app dev js ts py php html xml css json txt pdf exe zip jpg csv".split()
-)
+_ENDINGS = "com org net edu gov io app dev js ts py php html xml css json txt pdf doc exe zip png jpg md csv alpha beta"
+NEVER_JOINED = frozenset(_ENDINGS.split())
 """Ends of names and addresses, which begin no sentence where no space is before them: "Example.Com"."""
 _ORDINALS = "tr az de da no nb nn fi cs sk pl hu hr sl bs sr et lv is fo lb"
 _ORDINAL_LANGUAGES = frozenset(_ORDINALS.split())
