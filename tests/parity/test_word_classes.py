@@ -217,12 +217,49 @@ def test_served_answers_are_those_of_the_command(tagger: tuple[Path, Any], tmp_p
         rows = server.post("/models/names", inputs=texts)
         (number,) = server.post("/models/stars", inputs=texts[0])
         assert server.post("/models/names", inputs=texts[0]) == rows[0], "one text has one list, as clients expect"
-        assert "not a classifier" in str(server.post("/predict", 422, inputs="a", model="names"))
+        assert server.post("/predict", inputs=texts[0], model="stars") == number
+        marked = server.post("/predict", inputs=[[text] for text in texts], model="names")
+        assert server.post("/predict", inputs=texts[0]) == marked[0], "no classifier is served, so the first of these"
+        for option in ("words", "abstain", "raw_scores"):
+            assert "names is a tagger" in str(server.post("/predict", 422, inputs="a", model="names", **{option: 1}))
         assert len(server.post("/embed", inputs=texts, model="names")[0]) == SHAPE["hidden_size"]
     expected = [[(one.label, one.text, one.start, one.end) for one in some] for some in spans]
     assert [[(one["entity_group"], one["word"], one["start"], one["end"]) for one in row] for row in rows] == expected
-    assert np.allclose([one["score"] for one in rows[0]], [one.probability for one in spans[0]])
+    assert [[(one["label"], one["text"], one["start"], one["end"]) for one in row] for row in marked] == expected
+    for row in (rows[0], marked[0]):
+        assert np.allclose([one["score"] for one in row], [one.probability for one in spans[0]])
     assert number == [{"label": "LABEL_0", "score": pytest.approx(Regressor.load(stars).predict(texts)[0]["LABEL_0"])}]
+
+
+def test_the_page_colours_the_marked_words_and_shows_the_numbers(tagger: tuple[Path, Any], tmp_path: Path) -> None:
+    """Offsets count characters: a picture before the first name moves it by one, not by two."""
+    pytest.importorskip("playwright", reason="needs playwright, of the extra [test]")
+    from playwright.sync_api import expect
+    from tests.runtime.server.process import started
+    from tests.system.chromium import chromium
+
+    saved(tmp_path / "theirs", "SequenceClassification", word_pieces(), num_labels=1)
+    stars = imported(tmp_path / "theirs", tmp_path / "stars")
+    text = "👍 marie curie, in paris!"
+    (spans,) = Tagger.load(tagger[0], "float32", engine="native").tag([text])
+    assert {span.start for span in spans} & set(range(2, 9))
+    arguments = [f"names={tagger[0]}", f"stars={stars}", "--precision", "float32"]
+    with started(*arguments) as (_, address), chromium() as browser:
+        page, wrong = browser.new_page(), list[str]()
+        page.on("pageerror", lambda error: wrong.append(str(error)))
+        page.goto(f"{address}/")
+        page.get_by_label("Text to classify").fill(text)
+        expect(page.locator(".spans mark")).to_have_count(len(spans))
+        shown = [page.locator(f".spans mark > {part}").all_text_contents() for part in ("bdi", "small")]
+        assert list(zip(*shown, strict=True)) == [(span.text, span.label) for span in spans]
+        colours = page.evaluate("[...document.querySelectorAll('mark')].map((node) => getComputedStyle(node).background)")
+        assert len(set(colours)) == len({span.label for span in spans}), "one colour a label"
+        page.evaluate("document.querySelectorAll('.spans small').forEach((node) => node.remove())")
+        assert page.locator(".spans").text_content() == text, "the text itself is whole"
+        page.get_by_label("Model").select_option("stars")
+        (number,) = Regressor.load(stars, "float32", engine="native").predict([text])
+        expect(page.locator(".numbers b")).to_have_text(f"{number['LABEL_0']:.4f}")
+        assert wrong == []
 
 
 @pytest.mark.parametrize(

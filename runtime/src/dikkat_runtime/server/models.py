@@ -352,16 +352,16 @@ class Catalog:
         known = ", ".join(model.name for model in self.models)
         raise RequestError("not_found", f"there is no model {name[:80]!r}; there are: {known}", param="model")
 
-    def chosen(self, name: str | None, kind: ModelKind) -> ServedModel:
-        """Return the model of that name, or the first of a kind. Raises `RequestError` where it is of another kind."""
+    def chosen(self, name: str | None, *kinds: ModelKind) -> ServedModel:
+        """Return the model of that name, or the first of the first kind served. Raises `RequestError` for others."""
         if name:
             model = self.named(name)
-            if model.kind != kind:
-                raise RequestError("unprocessable", f"{name} is a {model.kind}, not a {kind}", param="model")
+            if model.kind not in kinds:
+                raise RequestError("unprocessable", f"{name} is a {model.kind}, not a {kinds[0]}", param="model")
             return model
-        if models := self.of_kind(kind):
+        if models := [model for kind in kinds for model in self.of_kind(kind)]:
             return models[0]
-        raise RequestError("unprocessable", f"no {kind} is served here", param="model")
+        raise RequestError("unprocessable", f"no {kinds[0]} is served here", param="model")
 
     @property
     def sources(self) -> list[str]:

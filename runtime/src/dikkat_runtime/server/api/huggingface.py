@@ -4,17 +4,16 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dikkat_runtime.server.api.tei import classified, embed_texts, ranked_labels
+from dikkat_runtime.server.api.tei import answered, classified, embed_texts, ranked_labels
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
-from dikkat_runtime.server.models import ModelTask, ServedModel, answer
+from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import TEXTS, either, fields, list_of
 from dikkat_runtime.server.translation import translate_texts
 from dikkat_runtime.server.writing import begin, read_writing
-from dikkat_runtime.tasks.tagger import Span
 
 _DEFAULT_TOKENS = 100
 
@@ -30,20 +29,10 @@ async def infer(call: Call) -> Response:
     if model.kind == "classifier":
         return json_response(await _classified(call, model, texts))
     if model.kind in ("tagger", "regressor"):
-        rows = [_shown(one) for one in await call.compute(ModelTask(model, answer), texts)]
+        rows = await answered(call, model, texts, ("entity_group", "word"))
         is_one = model.kind == "tagger" and isinstance(call.fields.raw("inputs"), str)
         return json_response(rows[0] if is_one else rows)
     return json_response(await _written(call, model, texts))
-
-
-def _shown(answered: tuple[Span, ...] | dict[str, float]) -> list[dict[str, Any]]:
-    """Return marked spans, or numbers by their names, as the clients read them."""
-    if isinstance(answered, dict):
-        return [{"label": label, "score": number} for label, number in answered.items()]
-    return [
-        {"entity_group": span.label, "score": span.probability, "word": span.text, "start": span.start, "end": span.end}
-        for span in answered
-    ]
 
 
 async def _classified(call: Call, model: ServedModel, texts: list[str]) -> list[list[dict[str, Any]]]:

@@ -58,16 +58,21 @@ MAX_DECISIVE_WORDS = 100
 
 
 async def predict(call: Call) -> Response:
-    """Return label and probability of every class, the likeliest first.
+    """Return label and probability of every class, the likeliest first; of a tagger its spans, of a regression numbers.
 
     With `abstain` a text has none whose label is less likely or which is unlike those of training; with `words` each
     label that a text got has so many words that decided, and by how many nats.
     """
     fields = call.fields
     texts, is_batch = _classified_texts(call)
-    model = call.catalog.chosen(fields.optional_text("model"), "classifier")
+    model = call.catalog.chosen(fields.optional_text("model"), "classifier", "tagger", "regressor")
     is_raw = fields.flag("raw_scores", False)
     call.count_characters(texts)
+    if model.kind != "classifier":
+        if option := next((name for name in ("raw_scores", "abstain", "words") if fields.raw(name)), None):
+            raise fields.wrong(option, f"is for classifiers, and {model.name} is a {model.kind}")
+        rows = await answered(call, model, texts)
+        return json_response(rows if is_batch else rows[0])
     classifications = await classified(call, model, texts)
     least, most = fields.number("abstain", 0.0, 0.0, 1.0), fields.whole("words", 0, 0, MAX_DECISIVE_WORDS)
     rows = [ranked_labels(one, is_raw) if one.is_sure(least) or not least else [] for one in classifications]
@@ -85,6 +90,21 @@ async def classified(call: Call, model: ServedModel, texts: Sequence[str]) -> li
     if not all(classification.label for classification in classifications):
         raise RequestError("invalid", "inputs holds a text without words", param="inputs")
     return classifications
+
+
+async def answered(
+    call: Call, model: ServedModel, texts: Sequence[str], names: tuple[str, str] = ("label", "text")
+) -> list[list[dict[str, Any]]]:
+    """Return the spans of each text, whose label and text are so named, or the numbers of a regression."""
+    return [
+        [{"label": label, "score": number} for label, number in answer.items()]
+        if isinstance(answer, dict)
+        else [
+            {names[0]: span.label, "score": span.probability, names[1]: span.text, "start": span.start, "end": span.end}
+            for span in answer
+        ]
+        for answer in await call.compute(ModelTask(model, models.answer), texts)
+    ]
 
 
 def ranked_labels(classification: Classification, as_logarithm: bool = False) -> list[dict[str, Any]]:
@@ -166,7 +186,8 @@ async def info(call: Call) -> Response:
 
 
 _WORDS = list_of(list_of(either(TEXT, NUMBER)))
-_SCORES = list_of(fields(("score", "label"), score=NUMBER, label=TEXT, words=_WORDS))
+_SPAN = {"start": WHOLE, "end": WHOLE, "text": TEXT}
+_SCORES = list_of(fields(("score", "label"), score=NUMBER, label=TEXT, words=_WORDS, **_SPAN))
 _PREDICT = fields(
     ("inputs",),
     inputs=either(TEXT, list_of(TEXT), list_of(list_of(TEXT))),

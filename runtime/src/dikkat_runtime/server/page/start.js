@@ -1,6 +1,6 @@
 // From the page as it was sent to the page in use: what is served, the tabs, the language, light or dark.
 
-import { classifyPanel } from "./classify.js";
+import { answersAboutTexts, classifyPanel } from "./classify.js";
 import { comparePanel } from "./compare.js";
 import { documentsPanel } from "./documents.js";
 import { button, element, labelled } from "./elements.js";
@@ -24,7 +24,7 @@ function panels() {
   const kinds = new Set(served.models.map((model) => model.kind));
   const shown = {};
   if (kinds.has("translator")) Object.assign(shown, { translate: translatePanel, documents: documentsPanel });
-  if (kinds.has("classifier")) shown.classify = classifyPanel;
+  if ([...kinds].some(answersAboutTexts)) shown.classify = classifyPanel;
   if (kinds.has("lm")) shown.write = writePanel;
   if (kinds.size) shown.compare = comparePanel;
   return shown;
