@@ -252,7 +252,9 @@ def test_the_page_colours_the_marked_words_and_shows_the_numbers(tagger: tuple[P
         expect(page.locator(".spans mark")).to_have_count(len(spans))
         shown = [page.locator(f".spans mark > {part}").all_text_contents() for part in ("bdi", "small")]
         assert list(zip(*shown, strict=True)) == [(span.text, span.label) for span in spans]
-        colours = page.evaluate("[...document.querySelectorAll('mark')].map((node) => getComputedStyle(node).background)")
+        colours = page.evaluate(
+            "[...document.querySelectorAll('mark')].map((node) => getComputedStyle(node).background)"
+        )
         assert len(set(colours)) == len({span.label for span in spans}), "one colour a label"
         page.evaluate("document.querySelectorAll('.spans small').forEach((node) => node.remove())")
         assert page.locator(".spans").text_content() == text, "the text itself is whole"

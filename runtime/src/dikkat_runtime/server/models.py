@@ -18,7 +18,7 @@ from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention, word_spans
-from dikkat_runtime.tasks.classifier import Classification, Classifier, Regressor
+from dikkat_runtime.tasks.classifier import Classifier, Regressor
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
@@ -184,12 +184,6 @@ def embedding(prompt: str | None) -> Function:
 Task = Translate | Complete | ModelTask
 
 
-def classify(model: ServedModel, texts: Sequence[str]) -> list[Classification]:
-    """Return one classification for each text."""
-    classifications: list[Classification] = model.model.classify(texts)
-    return classifications
-
-
 def decide(model: ServedModel, texts: Sequence[str]) -> list[list[DecisiveWords]]:
     """Return the words that decided each label of each text; nothing for a text without words."""
     rows = zip(texts, model.model.encode(texts), strict=True)
@@ -197,7 +191,7 @@ def decide(model: ServedModel, texts: Sequence[str]) -> list[list[DecisiveWords]
 
 
 def answer(model: ServedModel, texts: Sequence[str]) -> list[Any]:
-    """Return what a tagger or a regression answers to each text."""
+    """Return what a classifier, a tagger or a regression answers to each text."""
     return list(model.model.stream(texts))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from dikkat_runtime.server.api.tei import answered, classified, embed_texts, ranked_labels
+from dikkat_runtime.server.api.tei import VECTORS, answered, classified, embed_texts, ranked_labels
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
 from dikkat_runtime.server.endpoint import Endpoint
@@ -64,13 +64,12 @@ async def features(call: Call) -> Response:
 
 _BODY = fields(("inputs",), inputs=TEXTS, parameters=fields())
 _ROWS = list_of(either(fields(), list_of(fields())))
-_VECTORS = list_of(list_of({"type": "number"}))
 _OF, _POST = HUGGING_FACE, ("POST",)
 
 ENDPOINTS = [
     Endpoint(_POST, "/models/{model}", infer, _OF, "Translate, classify or write.", _ROWS, _BODY),
     Endpoint(
-        _POST, "/models/{model}/pipeline/feature-extraction", features, _OF, "Turn texts into vectors.", _VECTORS, _BODY
+        _POST, "/models/{model}/pipeline/feature-extraction", features, _OF, "Turn texts into vectors.", VECTORS, _BODY
     ),
 ]
 """The routes of Hugging Face's inference clients."""

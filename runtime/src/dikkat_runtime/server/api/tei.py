@@ -86,7 +86,7 @@ async def predict(call: Call) -> Response:
 
 async def classified(call: Call, model: ServedModel, texts: Sequence[str]) -> list[Classification]:
     """Return one classification for each text. Raises `RequestError` for a text without words."""
-    classifications: list[Classification] = await call.compute(ModelTask(model, models.classify), texts)
+    classifications: list[Classification] = await call.compute(ModelTask(model, models.answer), texts)
     if not all(classification.label for classification in classifications):
         raise RequestError("invalid", "inputs holds a text without words", param="inputs")
     return classifications
@@ -197,6 +197,8 @@ _PREDICT = fields(
     abstain=NUMBER,
     words=WHOLE,
 )
+VECTORS = list_of(list_of(NUMBER))
+"""The schema of the vectors of some texts."""
 _VECTOR = {"normalize": FLAG, "dimensions": WHOLE, "prompt_name": TEXT}
 _EMBED = fields(("inputs",), inputs=TEXTS, truncate=FLAG, model=TEXT, **_VECTOR)
 _INFO = fields(("model_id", "version"), model_id=TEXT, version=TEXT, max_client_batch_size=WHOLE)
@@ -206,16 +208,7 @@ _EITHER = either(_SCORES, list_of(_SCORES))
 
 ENDPOINTS = [
     Endpoint(_POST, "/predict", predict, TEI, "Classify texts.", _EITHER, _PREDICT, wrong_field="unprocessable"),
-    Endpoint(
-        _POST,
-        "/embed",
-        embed,
-        TEI,
-        "Turn texts into vectors.",
-        list_of(list_of(NUMBER)),
-        _EMBED,
-        wrong_field="unprocessable",
-    ),
+    Endpoint(_POST, "/embed", embed, TEI, "Turn texts into vectors.", VECTORS, _EMBED, wrong_field="unprocessable"),
     Endpoint(("GET",), "/info", info, TEI, "Tell what is served.", _INFO),
 ]
 """The routes of Text Embeddings Inference."""
