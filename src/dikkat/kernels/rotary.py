@@ -18,6 +18,7 @@ from dikkat.kernels.calls import (
     runs_native,
     strides,
 )
+from dikkat_runtime.native.library import Rotation as RotationStruct
 
 
 class Rotation(NamedTuple):
@@ -85,12 +86,6 @@ class _Rotate(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
         table, position_ids = ctx.saved_tensors
         return _Rotate.apply(gradient, table, position_ids, not ctx.back), None, None, None
-
-
-class RotationStruct(ctypes.Structure):
-    """`Rotation` of rotation.h."""
-
-    _fields_ = (("cosines", c_void_p), ("sines", c_void_p), ("positions", c_int64), ("position_ids", c_void_p))
 
 
 class _Rotating(ctypes.Structure):

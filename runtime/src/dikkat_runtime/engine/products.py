@@ -53,11 +53,13 @@ def linear(layer: Linear | Grouped, x: Array, threads: int) -> Array:
     return output
 
 
-def attend(query: Array, key: Array, value: Array, mask: Array, beta: float, threads: int) -> Array:
+def attend(
+    query: Array, key: Array, value: Array, mask: Array, beta: float, threads: int, bias: Array | None = None
+) -> Array:
     """Return attention (B, T, H * K) of queries (B, H, T, K) over keys (B, H, S, K); beta multiplies the scores.
 
-    `mask` is True where a key may be attended to, broadcastable to (B, H, T, S). A query that may attend to nothing
-    gives zero. The last axis of each array must be contiguous.
+    `mask` is True where a key may be attended to, and `bias` is added to the scores after beta; both can be broadcast
+    to (B, H, T, S). A query that may attend to nothing gives zero. The last axis of each array must be contiguous.
     """
     batch, heads, queries, width = query.shape
     keys = key.shape[2]
@@ -67,6 +69,9 @@ def attend(query: Array, key: Array, value: Array, mask: Array, beta: float, thr
     job.query_strides, job.key_strides, job.value_strides = map(_strides, (query, key, value))
     job.mask, job.mask_strides = address(seen), (c_int64 * 4)(*seen.strides)
     job.beta, job.scale, job.is_float32, job.threads = beta, 1.0, 1, threads
+    if bias is not None:
+        bias = np.broadcast_to(bias, seen.shape)
+        job.bias, job.bias_strides = address(bias), _strides(bias)
     if library()[0].attention_forward(ctypes.byref(job), address(output)):
         raise MemoryError(msg("no memory left to attend"))
     return output.reshape(batch, queries, heads * width)

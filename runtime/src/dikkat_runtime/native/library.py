@@ -76,6 +76,8 @@ class Attention(ctypes.Structure):
         ("rotation", Rotation),
         ("weights_out", c_void_p),
         *_numbers("is_float32", "threads"),
+        ("bias", c_void_p),
+        ("bias_strides", c_int64 * 3),
     ]
 
 

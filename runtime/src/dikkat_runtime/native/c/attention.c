@@ -26,14 +26,22 @@ INLINE int64_t block_of(const Attention *a) {
     return blocks == 1 ? rows : (rows + TALLEST - 1) / TALLEST * TALLEST;
 }
 
+/* In place: the scores of query `t` and all `visible` keys, times beta, and their bias. */
+INLINE void add_bias(const Attention *a, float *row, int64_t pair, int64_t t, int64_t visible) {
+    const float *bias = a->bias + head_offset(a->bias_strides, pair / a->heads, pair % a->heads) + t * a->bias_strides[2];
+    for (int64_t s = 0; s < visible; s++) row[s] = row[s] * a->beta + bias[s];
+}
+
 /* Weights before dropout of the `count` queries from `first` on, over the keys they see. */
 INLINE void weigh(const Attention *a, float *rows, const float *query, const float *key, int64_t pair, int64_t first,
                   int64_t count, int64_t visible) {
     int64_t keys = padded(a->keys);
     rows_times_matrix(rows, keys, query, padded(a->width), 1, key, a->width, keys, padded(visible), count);
     int open = sees_all(a, pair, visible);
-    for (int64_t t = 0; t < count; t++)
-        softmax_row(rows + t * keys, visible, a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
+    for (int64_t t = 0; t < count; t++) {
+        if (a->bias) add_bias(a, rows + t * keys, pair, first + t, visible);
+        softmax_row(rows + t * keys, visible, a->bias ? 1.0f : a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
+    }
 }
 
 /* `count` queries from `first` on, and all keys, as they are compared. */

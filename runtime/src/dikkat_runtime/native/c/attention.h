@@ -29,6 +29,8 @@ typedef struct {
     /* (B, H, T, padded S), before dropout; null: not kept, and computed again for the backward pass */
     float *weights;
     int64_t is_float32, threads;
+    const float *bias; /* of float32, without a backward pass: added to beta times the score; the last stride is one; null: none */
+    int64_t bias_strides[3];
 } Attention;
 
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
