@@ -217,10 +217,6 @@ def test_an_encoder_is_that_of_transformers(name: str, tmp_path: Path) -> None:
     assert_same_maps(maps, expected.attentions, "encoder", REAL)
 
 
-NOT_NATIVE = ("mpnet", "deberta-v3", "deberta-v2-exact", "deberta-v2-both", "electra", "albert", "modernbert")
-"""Encoders that only torch computes: scores by distance, factored embeddings, a first layer without a norm."""
-
-
 def native_logits(found: Imported, folder: Path, tokens: Tensor) -> list[Tensor]:
     """What the native engine computes of the real tokens of each text."""
     write_run(found, folder, folder, "")
@@ -241,9 +237,8 @@ def test_a_tagger_is_that_of_transformers(name: str, tmp_path: Path) -> None:
     expected = theirs(input_ids=tokens, attention_mask=REAL.long()).logits
     assert expected.shape == (*REAL.shape, 5)
     torch.testing.assert_close(ours(tokens, REAL)[REAL], expected[REAL], rtol=0, atol=1e-4)
-    if name not in NOT_NATIVE:
-        for computed, wanted, real in zip(native_logits(found, tmp_path / "run", tokens), expected, REAL, strict=True):
-            torch.testing.assert_close(computed[: int(real.sum())], wanted[real], rtol=0, atol=1e-4)
+    for computed, wanted, real in zip(native_logits(found, tmp_path / "run", tokens), expected, REAL, strict=True):
+        torch.testing.assert_close(computed[: int(real.sum())], wanted[real], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
@@ -257,9 +252,8 @@ def test_a_regression_is_that_of_transformers(name: str, outputs: int, tmp_path:
     tokens = torch.where(REAL, torch.randint(2, SIZE, REAL.shape), theirs.config.pad_token_id)
     expected = theirs(input_ids=tokens, attention_mask=REAL.long()).logits
     torch.testing.assert_close(ours(tokens, REAL), expected, rtol=0, atol=1e-4)
-    if name not in NOT_NATIVE:
-        computed = torch.stack(native_logits(found, tmp_path / "run", tokens))
-        torch.testing.assert_close(computed, expected, rtol=0, atol=1e-4)
+    computed = torch.stack(native_logits(found, tmp_path / "run", tokens))
+    torch.testing.assert_close(computed, expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ENCODERS)

@@ -230,7 +230,7 @@ class NativeEncoder(NativeStack):
         """
         super().__init__(settings, arrays, where, "encoder", "embedding.weight", precision, threads)
         self._pooling, self._normalizes, width = pooling, normalize, settings.model_dim
-        self._segment = self.weights.array("segment_embedding", segments, width)[0]
+        self._segment = self.weights.array("segment_embedding", segments, settings.embedding_dim)[0]
         self._pooler = Linear(self.weights, "pooler.dense", width, width) if has_pooler else None
         widths = [width, *(outputs for outputs, _ in dense)]
         self._dense = [
@@ -274,7 +274,12 @@ class NativeLanguageModel(NativeStack):
         embedding = "output_weight" if settings.tie_embeddings else "embedding.weight"
         super().__init__(settings, arrays, where, "decoder", embedding, precision, threads)
         self.objective = objective
-        shape = settings.vocab_size, settings.model_dim
+        width, transform = settings.embedding_dim, "output_transform"
+        shape = settings.vocab_size, width
+        self._dense, self._norm = None, None
+        if settings.output_transform is not None:
+            self._dense = Linear(self.weights, f"{transform}.dense", width, settings.model_dim)
+            self._norm = Norm(self.weights, f"{transform}.norm", settings, width)
         bias = self.weights.array("output_bias", settings.vocab_size) if self.weights.has("output_bias") else None
         weight = self.weights.array("output_weight", *shape)
         # four bits of the output matrix cost more perplexity than those of all blocks
@@ -332,6 +337,9 @@ class NativeLanguageModel(NativeStack):
 
     def _logits(self, states: Array) -> Array:
         """Return logits (N, V) of states (N, D)."""
+        if self._dense is not None and self._norm is not None:
+            activation = self.stack.settings.output_transform or ""
+            states = self._norm(_after(activation, self._dense(states), self.info.threads))
         logits = linear(self._output, states, self.info.threads)
         if (cap := self.stack.settings.logit_softcap) is not None:
             logits = np.tanh(logits / np.float32(cap)) * np.float32(cap)

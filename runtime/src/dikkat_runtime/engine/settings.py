@@ -105,13 +105,21 @@ COMMON: Allowed = {
     "add_source_eos": (True,),
 }
 """The settings that stacks of classifiers and language models trained here have, which the browser computes too."""
-_BY_STACKS = ("rotary_frequencies", "window_rotary_frequencies", "layer_kinds", "attention_window", "logit_softcap")
+_BY_STACKS = (
+    "rotary_frequencies", "window_rotary_frequencies", "layer_kinds", "attention_window", "logit_softcap",
+    "embedding_dim", "relative_span", "relative_range",
+)  # fmt: skip
 STACK: Allowed = {
     **{name: values for name, values in COMMON.items() if name not in _BY_STACKS},
     "activation": (*ACTIVATIONS, *GATED),
     "norm_placement": ("pre", "post", "output", "both"),
     "parallel_residual": (False, True),
     "query_key_norm": (None, "head", "all"),
+    "positions": (*SINUSOIDAL, "learned", "rotary", "none"),
+    "score": ("scaled_dot", "dot", "disentangled"),
+    "first_norm": (True, False),
+    "relative_bias": (False, True),
+    "output_transform": (None, "gelu", "gelu_tanh", "relu", "silu", "tanh"),
 }
 """The settings that stacks of classifiers and language models compute."""
 _IGNORED = frozenset(
@@ -173,6 +181,18 @@ class ModelSettings:
     """Attention of each layer, "full", "window" or "unrotated", beginning anew after the last."""
     parallel_residual: bool
     """Whether both parts of a block read its input."""
+    first_norm: bool
+    """Whether the first attention reads its input through a norm."""
+    relative_bias: bool
+    """Whether attention has a bias of buckets of distances."""
+    relative_span: int | None
+    """Vectors of distances on each side, with which queries and keys are compared; None for none."""
+    relative_range: int | None
+    """The distance that the last of them reaches; None where each distance has one."""
+    embedding_dim: int
+    """E, the width of the embeddings."""
+    output_transform: str | None
+    """The non-linearity of a layer before the output matrix; None for no layer."""
     query_key_norm: str | None
     """The norm of queries and keys: of each "head", of "all" together, or None."""
     logit_softcap: float | None
@@ -215,22 +235,22 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         if model.get(name, values[0]) not in values:
             _needs_torch(where, name, model[name])
     heads, width = _whole(model, "num_heads", where), _whole(model, "model_dim", where)
-    groups = heads if model.get("num_kv_heads") is None else _whole(model, "num_kv_heads", where)
+    groups = _optional(model, "num_kv_heads", where) or heads
     if groups != heads and allowed is NATIVE:
         _needs_torch(where, "num_kv_heads", groups)
     if heads % groups:
         raise DataError("{where}: damaged: model.num_kv_heads {groups} does not divide model.num_heads {heads}").fill(
             where, groups, heads
         )
-    head_dim = _whole(model, "head_dim", where) if model.get("head_dim") is not None else width // heads
+    head_dim = _optional(model, "head_dim", where) or width // heads
     usual = 1.0 / math.sqrt(head_dim) if model.get("score", "scaled_dot") == "scaled_dot" else 1.0
-    target = model.get("target_vocab_size")
     sizes = ("vocab_size", "feed_forward_dim", "encoder_layers", "decoder_layers", "max_positions")
     own: dict[str, Any] = {name: model.get(name, values[0]) for name, values in allowed.items() if name in chosen}
     own |= {name: _whole(model, name, where) for name in sizes} | {"target_prefix": _target_prefix(model, where)}
     return ModelSettings(
         **own,
-        target_vocab_size=None if target is None else _whole(model, "target_vocab_size", where),
+        **{name: _optional(model, name, where) for name in ("target_vocab_size", "relative_span", "relative_range")},
+        embedding_dim=_optional(model, "embedding_dim", where) or width,
         model_dim=width,
         num_heads=heads,
         num_kv_heads=groups,
@@ -294,6 +314,11 @@ def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
             "{where}: damaged: model.{name} must be a whole number of at least 1, not {value}", where, name, repr(value)
         )
     return value
+
+
+def _optional(model: Mapping[str, Any], name: str, where: str) -> int | None:
+    """Return a whole number of at least 1, or None where it is left out."""
+    return None if model.get(name) is None else _whole(model, name, where)
 
 
 def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> float:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from dikkat_runtime.engine.products import GATED, activated, attend, linear
+from dikkat_runtime.engine.score_bias import BucketBias, DisentangledBias
 from dikkat_runtime.engine.settings import ModelSettings, rotated, rotations, sinusoids
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
@@ -69,12 +70,14 @@ class Linear:
 class Norm:
     """Layer norm, or root-mean-square norm, over the last axis."""
 
-    def __init__(self, weights: Weights, name: str, settings: ModelSettings, width: int | None = None) -> None:
-        """A norm of another `width` than the model's is a root-mean-square norm."""
+    def __init__(
+        self, weights: Weights, name: str, settings: ModelSettings, width: int | None = None, kind: str = ""
+    ) -> None:
+        """By default it has the `width` of the model, and the `kind` of its settings."""
         own = settings.model_dim if width is None else width
         self.eps = np.float32(settings.norm_eps)
         self.weight = weights.array(f"{name}.weight", own)
-        self.bias = weights.array(f"{name}.bias", own) if settings.norm == "layer" and width is None else None
+        self.bias = weights.array(f"{name}.bias", own) if (kind or settings.norm) == "layer" else None
 
     def __call__(self, x: Array) -> Array:
         if self.bias is not None:
@@ -86,7 +89,8 @@ class Norm:
 class Block:
     """A Transformer block: self-attention and the feed-forward network, each in its residual sum."""
 
-    def __init__(self, weights: Weights, name: str, settings: ModelSettings) -> None:
+    def __init__(self, weights: Weights, name: str, settings: ModelSettings, *, has_norm: bool = True) -> None:
+        """Attention reads its input through a norm where it `has_norm`."""
         self.settings, self._threads = settings, weights.threads
         width, hidden, head = settings.model_dim, settings.feed_forward_dim, settings.head_dim
         joined, groups = settings.num_heads * head, settings.num_kv_heads * head
@@ -95,7 +99,7 @@ class Block:
         self._read_first(weights, name)
         self.inner = Linear(weights, f"{name}.feed_forward.inner", gates * hidden, width)
         self.outer = Linear(weights, f"{name}.feed_forward.outer", width, hidden)
-        self.attention_norm = Norm(weights, f"{name}.self_residual.norm", settings)
+        self.attention_norm = Norm(weights, f"{name}.self_residual.norm", settings) if has_norm else np.asarray
         self.feed_forward_norm = Norm(weights, f"{name}.feed_forward_residual.norm", settings)
         residuals = ("self", "feed_forward") if settings.norm_placement == "both" else ()
         self.output_norms = [Norm(weights, f"{name}.{part}_residual.output_norm", settings) for part in residuals]
@@ -136,8 +140,13 @@ class Block:
         sizes = (head, head) if kind == "head" else (joined, rest - joined)
         parts = () if kind is None else zip(("query", "key"), sizes, strict=True)
         self.head_norms = [
-            Norm(weights, f"{name}.self_attention.{part}_norm", self.settings, size) for part, size in parts
+            Norm(weights, f"{name}.self_attention.{part}_norm", self.settings, size, "rms") for part, size in parts
         ]
+        self.bias: BucketBias | DisentangledBias | None = None
+        if self.settings.relative_bias:
+            self.bias = BucketBias(weights, f"{name}.self_attention", self.settings)
+        if self.settings.relative_span is not None:
+            self.bias = DisentangledBias(weights, f"{name}.self_attention", self.settings, self.settings.relative_span)
 
     def _first(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
@@ -157,7 +166,8 @@ class Block:
         if settings.num_kv_heads != settings.num_heads:
             group = settings.num_heads // settings.num_kv_heads
             key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
-        return self.out_projection(attend(query, key, value, mask, settings.inverse_temperature, self._threads))
+        beta, bias = settings.inverse_temperature, None if self.bias is None else self.bias(query, key)
+        return self.out_projection(attend(query, key, value, mask, beta, self._threads, bias))
 
     def _feed_forward(self, x: Array) -> Array:
         return self.outer(activated(self.settings.activation, self.inner(x), self._threads))
@@ -180,17 +190,24 @@ class Stack:
         The matrix has `vocab_size` rows, by default those of the settings.
         """
         self.settings = settings
-        rows = settings.vocab_size if vocab_size is None else vocab_size
-        self.embedding = weights.array(embedding, rows, settings.model_dim)
+        rows, width = settings.vocab_size if vocab_size is None else vocab_size, settings.embedding_dim
+        self.embedding = weights.array(embedding, rows, width)
         self.scale = np.float32(math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0)
-        self.blocks = [Block(weights, f"{name}.blocks.{number}", settings) for number in range(layers)]
+        self.blocks = [
+            Block(weights, f"{name}.blocks.{number}", settings, has_norm=settings.first_norm or number > 0)
+            for number in range(layers)
+        ]
         is_post = settings.norm_placement == "post"
         self.final_norm = None if is_post else Norm(weights, f"{name}.final_norm", settings)
-        self.embedding_norm = Norm(weights, "embedding_norm", settings) if settings.embedding_norm else None
+        is_narrow = width != settings.model_dim
+        norm = "embedding_norm.norm" if is_narrow else "embedding_norm"
+        self.embedding_norm = Norm(weights, norm, settings, width) if settings.embedding_norm else None
+        widen = "embedding_norm.projection"
+        self.widen = Linear(weights, widen, settings.model_dim, width) if is_narrow else None
         self.position_embeddings: Array | None = None
         if settings.positions == "learned":
-            self.position_embeddings = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
-        self._sinusoids = empty((0, settings.model_dim))
+            self.position_embeddings = weights.array("positions.embedding", settings.max_positions, width)
+        self._sinusoids = empty((0, width))
         self._rotations: dict[str, tuple[Array, Array]] = {}
 
     def __call__(
@@ -213,6 +230,8 @@ class Stack:
             x = x + table[start:end]
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
+        if self.widen is not None:
+            x = self.widen(x)
         kinds = self.settings.layer_kinds
         near = self._near(start, end) if "window" in kinds else None
         angles = {kind: self._angles(start, end, kind) for kind in set(kinds)}
@@ -232,10 +251,10 @@ class Stack:
                     end, len(self.position_embeddings)
                 )
             return self.position_embeddings
-        if self.settings.positions == "rotary":
+        if self.settings.positions in ("rotary", "none"):
             return None
         if end > len(self._sinusoids):
-            self._sinusoids = sinusoids(2 * end, self.settings.model_dim, self.settings.positions)
+            self._sinusoids = sinusoids(2 * end, self.settings.embedding_dim, self.settings.positions)
         return self._sinusoids
 
     def _near(self, start: int, end: int) -> Array | None:
