@@ -5,6 +5,7 @@ A row, or a query, has the same bits in any batch and with any number of threads
 
 import ctypes
 from ctypes import c_int64
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -53,13 +54,30 @@ def linear(layer: Linear | Grouped, x: Array, threads: int) -> Array:
     return output
 
 
+DISTANCE_BUCKETS = 32
+"""Buckets of distances, as T5 and MPNet have them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distances:
+    """Hold what the distance of a key from a query adds to their score: a bias, or products with vectors."""
+
+    bias: Array | None = None
+    """A number (DISTANCE_BUCKETS, H) for each bucket, after beta."""
+    vectors: tuple[Array, Array] | None = None
+    """Vectors (H, 2 span, K) that queries, and that keys, are multiplied with (He et al. 2021)."""
+    reach: int = 0
+    """The distance that the last vector reaches; 0 where each distance has one of its own."""
+
+
 def attend(
-    query: Array, key: Array, value: Array, mask: Array, beta: float, threads: int, bias: Array | None = None
+    query: Array, key: Array, value: Array, mask: Array, beta: float, threads: int, distances: Distances | None = None
 ) -> Array:
     """Return attention (B, T, H * K) of queries (B, H, T, K) over keys (B, H, S, K); beta multiplies the scores.
 
-    `mask` is True where a key may be attended to, and `bias` is added to the scores after beta; both can be broadcast
-    to (B, H, T, S). A query that may attend to nothing gives zero. The last axis of each array must be contiguous.
+    `mask` is True where a key may be attended to, broadcastable to (B, H, T, S). A query that may attend to nothing
+    gives zero. Queries are the last of the positions of keys where `distances` count. The last axis of each array must
+    be contiguous.
     """
     batch, heads, queries, width = query.shape
     keys = key.shape[2]
@@ -69,9 +87,11 @@ def attend(
     job.query_strides, job.key_strides, job.value_strides = map(_strides, (query, key, value))
     job.mask, job.mask_strides = address(seen), (c_int64 * 4)(*seen.strides)
     job.beta, job.scale, job.is_float32, job.threads = beta, 1.0, 1, threads
-    if bias is not None:
-        bias = np.broadcast_to(bias, seen.shape)
-        job.bias, job.bias_strides = address(bias), _strides(bias)
+    if distances is not None:
+        job.distance_bias, job.distance_reach = address(distances.bias), distances.reach
+        if distances.vectors is not None:
+            job.distance_key, job.distance_query = map(address, distances.vectors)
+            job.distance_span = distances.vectors[0].shape[1] // 2
     if library()[0].attention_forward(ctypes.byref(job), address(output)):
         raise MemoryError(msg("no memory left to attend"))
     return output.reshape(batch, queries, heads * width)

@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from dikkat_runtime.engine.products import GATED, activated, attend, linear
-from dikkat_runtime.engine.score_bias import BucketBias, DisentangledBias
+from dikkat_runtime.engine.products import DISTANCE_BUCKETS, GATED, Distances, activated, attend, linear
 from dikkat_runtime.engine.settings import ModelSettings, rotated, rotations, sinusoids
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
@@ -142,11 +141,18 @@ class Block:
         self.head_norms = [
             Norm(weights, f"{name}.self_attention.{part}_norm", self.settings, size, "rms") for part, size in parts
         ]
-        self.bias: BucketBias | DisentangledBias | None = None
-        if self.settings.relative_bias:
-            self.bias = BucketBias(weights, f"{name}.self_attention", self.settings)
-        if self.settings.relative_span is not None:
-            self.bias = DisentangledBias(weights, f"{name}.self_attention", self.settings, self.settings.relative_span)
+        self.distances = self._read_distances(weights, f"{name}.self_attention.comparison")
+
+    def _read_distances(self, weights: Weights, name: str) -> Distances | None:
+        """Return what distances add to scores, or None where they add nothing."""
+        settings = self.settings
+        if settings.relative_bias:
+            return Distances(weights.array(f"{name}.bias.embedding", DISTANCE_BUCKETS, settings.num_heads))
+        if settings.relative_span is None:
+            return None
+        shape = settings.num_heads, 2 * settings.relative_span, settings.head_dim
+        key, query = (weights.array(f"{name}.score.position_{part}", *shape) for part in ("key", "query"))
+        return Distances(None, (key, query), settings.relative_range or 0)
 
     def _first(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
@@ -166,8 +172,8 @@ class Block:
         if settings.num_kv_heads != settings.num_heads:
             group = settings.num_heads // settings.num_kv_heads
             key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
-        beta, bias = settings.inverse_temperature, None if self.bias is None else self.bias(query, key)
-        return self.out_projection(attend(query, key, value, mask, beta, self._threads, bias))
+        beta = settings.inverse_temperature
+        return self.out_projection(attend(query, key, value, mask, beta, self._threads, self.distances))
 
     def _feed_forward(self, x: Array) -> Array:
         return self.outer(activated(self.settings.activation, self.inner(x), self._threads))

@@ -76,8 +76,8 @@ class Attention(ctypes.Structure):
         ("rotation", Rotation),
         ("weights_out", c_void_p),
         *_numbers("is_float32", "threads"),
-        ("bias", c_void_p),
-        ("bias_strides", c_int64 * 3),
+        *_addresses("distance_bias", "distance_key", "distance_query"),
+        *_numbers("distance_span", "distance_reach"),
     ]
 
 

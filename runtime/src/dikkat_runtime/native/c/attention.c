@@ -4,9 +4,8 @@
  * Sums are float32 and in rising order; what no query of a block may see is left out, which changes no bit. Work is cut
  * in fixed shares, so the same input gives the same bits.
  */
-#include "attention.h"
+#include "attention_distance.h"
 #include "layout.h"
-#include "products.h"
 
 SIZE_OF(Attention);
 
@@ -26,22 +25,15 @@ INLINE int64_t block_of(const Attention *a) {
     return blocks == 1 ? rows : (rows + TALLEST - 1) / TALLEST * TALLEST;
 }
 
-/* In place: the scores of query `t` and all `visible` keys, times beta, and their bias. */
-INLINE void add_bias(const Attention *a, float *row, int64_t pair, int64_t t, int64_t visible) {
-    const float *bias = a->bias + head_offset(a->bias_strides, pair / a->heads, pair % a->heads) + t * a->bias_strides[2];
-    for (int64_t s = 0; s < visible; s++) row[s] = row[s] * a->beta + bias[s];
-}
-
 /* Weights before dropout of the `count` queries from `first` on, over the keys they see. */
-INLINE void weigh(const Attention *a, float *rows, const float *query, const float *key, int64_t pair, int64_t first,
-                  int64_t count, int64_t visible) {
+INLINE void weigh(const Attention *a, const Distances *distances, float *rows, const float *query, const float *key, int64_t pair,
+                  int64_t first, int64_t count, int64_t visible) {
     int64_t keys = padded(a->keys);
     rows_times_matrix(rows, keys, query, padded(a->width), 1, key, a->width, keys, padded(visible), count);
-    int open = sees_all(a, pair, visible);
-    for (int64_t t = 0; t < count; t++) {
-        if (a->bias) add_bias(a, rows + t * keys, pair, first + t, visible);
-        softmax_row(rows + t * keys, visible, a->bias ? 1.0f : a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
-    }
+    int open = sees_all(a, pair, visible), is_scaled = has_distances(a);
+    if (is_scaled) add_distances(a, distances, rows, query, pair % a->heads, first, count, visible);
+    for (int64_t t = 0; t < count; t++)
+        softmax_row(rows + t * keys, visible, is_scaled ? 1.0f : a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
 }
 
 /* `count` queries from `first` on, and all keys, as they are compared. */
@@ -77,15 +69,18 @@ INLINE void attention_forward_head(const Attention *a, void *output, float *scra
     fetch_rows(output, offset, a->queries, a->value_width, step, is_float32, 1);
     float *query = scratch, *key = query + block * width, *value = key + a->width * keys;
     float *rows = value + a->keys * value_width, *result = rows + block * keys;
+    Distances distances;
+    lay_out_distances(a, block, result + block * value_width, &distances);
     load_key_columns(a, key, result + block * value_width, b, h, is_float32);
     load_rows(value, entry(a->value, head_offset(a->value_strides, b, h), is_float32), a->keys, a->value_width,
               a->value_strides[2], is_float32);
+    begin_distances(a, &distances, b, h);
     for (int64_t first = 0; first < a->queries; first += block) {
         int64_t end = first + block < a->queries ? first + block : a->queries, count = end - first;
         int64_t visible = visible_keys(a, pair, first, end), line = pair * a->queries + first;
         load_queries(a, query, b, h, first, count, is_float32);
         float *weights = a->weights ? a->weights + line * keys : rows;
-        weigh(a, weights, query, key, pair, first, count, visible);
+        weigh(a, &distances, weights, query, key, pair, first, count, visible);
         for (int64_t t = 0; a->weights && t < count; t++)
             memset(weights + t * keys + visible, 0, sizeof(float) * (a->keys - visible));
         if (a->random_bits) drop_rows(a, rows, weights, line * a->keys, count, visible);
@@ -120,6 +115,8 @@ int attention_forward(const Attention *a, void *output) {
 #endif
     int64_t per_thread = padded(block_of(a) * (padded(a->width) + padded(a->keys) + padded(a->value_width)) +
                           a->width * padded(a->keys) + a->keys * (padded(a->width) + padded(a->value_width)));
+    Distances distances;
+    per_thread += lay_out_distances(a, block_of(a), NULL, &distances);
     float *scratch = aligned_alloc(64, sizeof(float) * per_thread * a->threads);
     if (!scratch) return 1;
     ForwardJob job = {a, output, scratch, per_thread};
@@ -215,7 +212,7 @@ INLINE void attention_backward_head(const Attention *a, const void *gradient, co
         load_rows(own.output, entry(gradient, head_offset(strides, b, h) + first * strides[2], is_float32), count,
                   a->value_width, strides[2], is_float32);
         float *weights = a->weights ? a->weights + line * keys : own.weights;
-        if (!a->weights) weigh(a, weights, own.query, own.key, pair, first, count, visible);
+        if (!a->weights) weigh(a, NULL, weights, own.query, own.key, pair, first, count, visible);
         rows_times_matrix(own.scores, keys, own.output, value_width, 1, own.value, a->value_width, keys, padded(visible),
                           count);
         if (a->random_bits) drop_rows(a, own.scores, own.scores, line * a->keys, count, visible);

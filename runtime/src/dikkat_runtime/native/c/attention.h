@@ -29,8 +29,10 @@ typedef struct {
     /* (B, H, T, padded S), before dropout; null: not kept, and computed again for the backward pass */
     float *weights;
     int64_t is_float32, threads;
-    const float *bias; /* of float32, without a backward pass: added to beta times the score; the last stride is one; null: none */
-    int64_t bias_strides[3];
+    /* Of float32, without a backward pass: what the distance of key and query adds to their score; see attention_distance.h. */
+    const float *distance_bias;                 /* (BUCKETS, H), after beta; null: none */
+    const float *distance_key, *distance_query; /* (H, 2 span, K), with which queries and keys are multiplied; null: none */
+    int64_t distance_span, distance_reach;      /* a reach of 0: each distance has a vector of its own */
 } Attention;
 
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }
