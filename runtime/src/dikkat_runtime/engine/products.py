@@ -58,7 +58,7 @@ DISTANCE_BUCKETS = 32
 """Buckets of distances, as T5 and MPNet have them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Distances:
     """Hold what the distance of a key from a query adds to their score: a bias, or products with vectors."""
 
@@ -68,6 +68,8 @@ class Distances:
     """Vectors (H, 2 span, K) that queries, and that keys, are multiplied with (He et al. 2021)."""
     reach: int = 0
     """The distance that the last vector reaches; 0 where each distance has one of its own."""
+    is_causal: bool = False
+    """Whether all buckets are for keys before the query."""
 
 
 def attend(
@@ -88,10 +90,10 @@ def attend(
     job.mask, job.mask_strides = address(seen), (c_int64 * 4)(*seen.strides)
     job.beta, job.scale, job.is_float32, job.threads = beta, 1.0, 1, threads
     if distances is not None:
-        job.distance_bias, job.distance_reach = address(distances.bias), distances.reach
+        job.distance_bias, job.distance_is_causal = address(distances.bias), distances.is_causal
         if distances.vectors is not None:
             job.distance_key, job.distance_query = map(address, distances.vectors)
-            job.distance_span = distances.vectors[0].shape[1] // 2
+            job.distance_span, job.distance_reach = distances.vectors[0].shape[1] // 2, distances.reach
     if library()[0].attention_forward(ctypes.byref(job), address(output)):
         raise MemoryError(msg("no memory left to attend"))
     return output.reshape(batch, queries, heads * width)

@@ -122,6 +122,7 @@ STACK: Allowed = {
     "output_transform": (None, "gelu", "gelu_tanh", "relu", "silu", "tanh"),
 }
 """The settings that stacks of classifiers and language models compute."""
+_WHOLE_OR_NONE = ("target_vocab_size", "relative_span", "relative_range", "embedding_dim")
 _IGNORED = frozenset(
     {"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias", "start_from_zero"}
 )
@@ -189,8 +190,8 @@ class ModelSettings:
     """Vectors of distances on each side, with which queries and keys are compared; None for none."""
     relative_range: int | None
     """The distance that the last of them reaches; None where each distance has one."""
-    embedding_dim: int
-    """E, the width of the embeddings."""
+    embedding_dim: int | None
+    """The width of the embeddings where a layer widens them; None for that of the model."""
     output_transform: str | None
     """The non-linearity of a layer before the output matrix; None for no layer."""
     query_key_norm: str | None
@@ -204,6 +205,11 @@ class ModelSettings:
     def output_size(self) -> int:
         """V, the size of the target vocabulary."""
         return self.vocab_size if self.target_vocab_size is None else self.target_vocab_size
+
+    @property
+    def embedding_width(self) -> int:
+        """E, the width of the embeddings."""
+        return self.embedding_dim or self.model_dim
 
     @property
     def source_matrix(self) -> str:
@@ -249,8 +255,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     own |= {name: _whole(model, name, where) for name in sizes} | {"target_prefix": _target_prefix(model, where)}
     return ModelSettings(
         **own,
-        **{name: _optional(model, name, where) for name in ("target_vocab_size", "relative_span", "relative_range")},
-        embedding_dim=_optional(model, "embedding_dim", where) or width,
+        **{name: _optional(model, name, where) for name in _WHOLE_OR_NONE},
         model_dim=width,
         num_heads=heads,
         num_kv_heads=groups,

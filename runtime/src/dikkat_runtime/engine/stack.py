@@ -196,7 +196,7 @@ class Stack:
         The matrix has `vocab_size` rows, by default those of the settings.
         """
         self.settings = settings
-        rows, width = settings.vocab_size if vocab_size is None else vocab_size, settings.embedding_dim
+        rows, width = settings.vocab_size if vocab_size is None else vocab_size, settings.embedding_width
         self.embedding = weights.array(embedding, rows, width)
         self.scale = np.float32(math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0)
         self.blocks = [
@@ -205,11 +205,11 @@ class Stack:
         ]
         is_post = settings.norm_placement == "post"
         self.final_norm = None if is_post else Norm(weights, f"{name}.final_norm", settings)
-        is_narrow = width != settings.model_dim
-        norm = "embedding_norm.norm" if is_narrow else "embedding_norm"
+        norm = "embedding_norm" if settings.embedding_dim is None else "embedding_norm.norm"
         self.embedding_norm = Norm(weights, norm, settings, width) if settings.embedding_norm else None
-        widen = "embedding_norm.projection"
-        self.widen = Linear(weights, widen, settings.model_dim, width) if is_narrow else None
+        self.widen: Linear | None = None
+        if settings.embedding_dim is not None:
+            self.widen = Linear(weights, "embedding_norm.projection", settings.model_dim, width)
         self.position_embeddings: Array | None = None
         if settings.positions == "learned":
             self.position_embeddings = weights.array("positions.embedding", settings.max_positions, width)
@@ -260,7 +260,7 @@ class Stack:
         if self.settings.positions in ("rotary", "none"):
             return None
         if end > len(self._sinusoids):
-            self._sinusoids = sinusoids(2 * end, self.settings.embedding_dim, self.settings.positions)
+            self._sinusoids = sinusoids(2 * end, self.settings.embedding_width, self.settings.positions)
         return self._sinusoids
 
     def _near(self, start: int, end: int) -> Array | None:

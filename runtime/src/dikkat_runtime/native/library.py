@@ -77,7 +77,7 @@ class Attention(ctypes.Structure):
         ("weights_out", c_void_p),
         *_numbers("is_float32", "threads"),
         *_addresses("distance_bias", "distance_key", "distance_query"),
-        *_numbers("distance_span", "distance_reach"),
+        *_numbers("distance_span", "distance_reach", "distance_is_causal"),
     ]
 
 

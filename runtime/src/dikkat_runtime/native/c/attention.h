@@ -33,6 +33,7 @@ typedef struct {
     const float *distance_bias;                 /* (BUCKETS, H), after beta; null: none */
     const float *distance_key, *distance_query; /* (H, 2 span, K), with which queries and keys are multiplied; null: none */
     int64_t distance_span, distance_reach;      /* a reach of 0: each distance has a vector of its own */
+    int64_t distance_is_causal;
 } Attention;
 
 INLINE int64_t head_offset(const int64_t *strides, int64_t b, int64_t h) { return b * strides[0] + h * strides[1]; }

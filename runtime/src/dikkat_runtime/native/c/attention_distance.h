@@ -35,9 +35,11 @@ INLINE double logarithmic(int64_t size, int64_t least, int64_t most, int64_t ste
     return log((double)size / least) / log((double)most / least) * steps;
 }
 
-/* Raffel et al. (2020, section 2.1); twin: nn/relative.py, distance_buckets. `away` is the key minus the query. */
-INLINE int64_t bucket_of(int64_t away) {
-    int64_t half = BUCKETS / 2, exact = half / 2, size = away < 0 ? -away : away, later = away > 0 ? half : 0;
+/* Raffel et al. (2020, section 2.1); twin: nn/relative.py, distance_buckets. `away` is the key minus the query; with `is_causal` keys
+ * after the query, which are never seen, have no buckets. */
+INLINE int64_t bucket_of(int64_t away, int64_t is_causal) {
+    int64_t half = is_causal ? BUCKETS : BUCKETS / 2, exact = half / 2, later = away > 0 && !is_causal ? half : 0;
+    int64_t size = away < 0 ? -away : is_causal ? 0 : away;
     if (size < exact) return later + size;
     /* a power of the step must not fall into the bucket below */
     int64_t far = exact + (int64_t)(logarithmic(size, exact, BUCKETS_REACH, half - exact) + 1e-9);
@@ -64,7 +66,7 @@ INLINE void load_vectors(const Attention *a, float *to, const float *table, int6
 INLINE void begin_distances(const Attention *a, Distances *d, int64_t b, int64_t h) {
     if (!has_distances(a)) return;
     for (int64_t away = 1 - a->keys; away < a->keys; away++)
-        d->rows[away + a->keys - 1] = (int32_t)(a->distance_bias ? bucket_of(away) : vector_of(a, -away));
+        d->rows[away + a->keys - 1] = (int32_t)(a->distance_bias ? bucket_of(away, a->distance_is_causal) : vector_of(a, -away));
     if (!a->distance_key) return;
     int64_t vectors = padded(2 * a->distance_span), width = padded(a->width);
     load_vectors(a, d->vectors, a->distance_query, h);
