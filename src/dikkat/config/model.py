@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
+from dikkat_runtime.engine.settings import IMPORTED
 from dikkat_runtime.errors import msg
 
 # The base of every section of settings.
@@ -37,11 +38,7 @@ ABSOLUTE_POSITIONS: tuple[str, ...] = get_args(AbsolutePosition)
 """Positions that are added to vectors; the others act in self-attention."""
 
 
-FOREIGN_SETTINGS = (
-    "first_norm", "parallel_residual", "query_key_norm", "rotary_frequencies", "window_rotary_frequencies",
-    "layer_kinds", "attention_softcap", "logit_softcap", "embedding_dim", "relative_span", "relative_bias",
-    "output_transform", "shared_positions",
-)  # fmt: skip
+FOREIGN_SETTINGS = tuple(IMPORTED)
 """Settings that only imported models have."""
 _COMMON = {"activation": ("relu", "gelu", "gelu_tanh", "silu", "geglu", "swiglu"), "norm_placement": ("pre", "post")}
 """The values of other settings that a model trained from nothing has."""

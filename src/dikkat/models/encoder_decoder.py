@@ -45,12 +45,8 @@ class Encoder(nn.Module):
 
         Without them, `position_ids` may be the positions of `x` where some were left out, if the attention takes them.
         """
-        if caches is None:
-            for block in self.blocks:
-                x = block(x, mask, position_ids=position_ids)
-        else:
-            for block, cache in zip(self.blocks, caches, strict=True):
-                x = block(x, mask, cache)
+        for block, cache in zip(self.blocks, caches or [None] * len(self.blocks), strict=True):
+            x = block(x, mask, cache, position_ids)
         return self.final_norm(x)
 
 

@@ -3,15 +3,16 @@
 The table is computed, never trained and never saved; it grows with the longest sequence seen, so no length crashes.
 """
 
-import math
 from collections.abc import Callable
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from dikkat_runtime import position_tables as tables
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.position_tables import SINUSOIDAL
 
 # Tables of computed positions that grow with the longest sequence seen, and outlive the call that made them grow.
 
@@ -29,40 +30,23 @@ def with_length(table: Tensor, axis: int, length: int, compute: Callable[[int], 
 
 
 Layout = Literal["interleaved", "halves", "concatenated"]
-
-
-def frequencies(model_dim: int, layout: Layout = "interleaved") -> Float[Tensor, "pairs"]:
-    """Return radians a position by which each pair of columns turns, in float64, the fastest first.
-
-    Raises `ValueError` for an unknown layout.
-    """
-    pairs = (model_dim + 1) // 2
-    exponents = torch.arange(pairs, dtype=torch.float64)
-    if layout in ("interleaved", "halves"):
-        exponents = 2.0 * exponents / model_dim
-    elif layout == "concatenated":
-        exponents = exponents / max(pairs - 1, 1)
-    else:
-        raise ValueError(f'layout must be "interleaved", "halves" or "concatenated", not {layout!r}')
-    return torch.exp(-math.log(10000.0) * exponents)
+LAYOUTS: dict[str, Layout] = dict(zip(SINUSOIDAL, get_args(Layout), strict=True))
+"""The order of the columns by the names of positions in a configuration."""
 
 
 def sinusoids(
     length: int, model_dim: int, layout: Layout = "interleaved", dtype: torch.dtype = torch.float32
 ) -> Float[Tensor, "T D"]:
-    """Compute the table of positions 0 … length-1.
+    """Compute the table of positions 0 … length-1, in float64, returned as `dtype`.
 
     `interleaved` is the paper: column 2j is sin(i / 10000^(2j/D)), column 2j+1 its cosine. `halves` has the same
     columns in the order of Hugging Face's Marian: first all sines, then all cosines. `concatenated` has that order too,
-    and the frequencies 10000^(-j / (D/2 - 1)) of tensor2tensor and of Marian itself. An odd D leaves out the last
-    cosine. Computed in float64, returned as `dtype`.
+    and the frequencies of tensor2tensor and of Marian itself. Raises `ValueError` for an unknown layout.
     """
-    # (T, 1) x (D/2,) -> (T, D/2)
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * frequencies(model_dim, layout)
-    halves = torch.stack((angles.sin(), angles.cos()))
-    # (2, T, D/2) -> (T, D/2, 2) or (T, 2, D/2) -> (T, D)
-    order = (1, 2, 0) if layout == "interleaved" else (1, 0, 2)
-    return halves.permute(order).reshape(length, 2 * halves.shape[-1])[:, :model_dim].to(dtype)
+    kinds = [kind for kind, own in LAYOUTS.items() if own == layout]
+    if not kinds:
+        raise ValueError(f'layout must be "interleaved", "halves" or "concatenated", not {layout!r}')
+    return torch.from_numpy(tables.sinusoids(length, model_dim, kinds[0])).to(dtype)
 
 
 class SinusoidalPositions(nn.Module):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from dikkat.kernels.rotary import Rotation
 from dikkat.nn.positions import with_length
+from dikkat_runtime import position_tables as tables
 
 
 def rotary_frequencies(head_dim: int, base: float = 10000.0) -> list[float]:
@@ -18,10 +19,7 @@ def rotary_frequencies(head_dim: int, base: float = 10000.0) -> list[float]:
 
 def rotations(length: int, head_dim: int, frequencies: Sequence[float] | None = None) -> Float[Tensor, "2 T half"]:
     """Cosine and sine of the angles of positions 0 ... length-1; computed in float64, returned in float32."""
-    turns = torch.tensor(rotary_frequencies(head_dim) if frequencies is None else frequencies, dtype=torch.float64)
-    # (T, 1) x (K/2,) -> (T, K/2)
-    angles = torch.arange(length, dtype=torch.float64)[:, None] * turns
-    return torch.stack((angles.cos(), angles.sin())).float()
+    return torch.from_numpy(tables.rotations(length, head_dim, frequencies)).float()
 
 
 class RotaryPositions(nn.Module):

@@ -7,7 +7,7 @@ optionally `ranks`, as `dikkat.cli.rank_endings`.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
@@ -154,13 +154,3 @@ def _versions() -> str:
         torch = f"torch {version('torch')}"
     own = NAME if toolkits() else f"{NAME}-runtime"
     return f"{own} {__version__} (Python {sys.version.split()[0]}, {torch})"
-
-
-def all_commands() -> Iterator[Command]:
-    """Yield every command, those of groups too."""
-    for name in summaries():
-        target = find_command(name)
-        if isinstance(target, Group):
-            yield from (Command(f"{NAME} {name} {part}", target.function(part)) for part in target.commands)
-        else:
-            yield Command(f"{NAME} {name}", target)

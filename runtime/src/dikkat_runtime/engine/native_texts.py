@@ -277,12 +277,11 @@ class NativeLanguageModel(NativeStack):
         for block in self.stack.blocks:
             if block.distances is not None:
                 block.distances.is_causal = objective == "causal"
-        width, transform = settings.embedding_width, "output_transform"
-        shape = settings.vocab_size, width
+        shape = settings.vocab_size, (width := settings.embedding_width)
         self._dense, self._norm = None, None
         if settings.output_transform is not None:
-            self._dense = Linear(self.weights, f"{transform}.dense", width, settings.model_dim)
-            self._norm = Norm(self.weights, f"{transform}.norm", settings, width)
+            self._dense = Linear(self.weights, "output_transform.dense", width, settings.model_dim)
+            self._norm = Norm(self.weights, "output_transform.norm", settings, width)
         bias = self.weights.array("output_bias", settings.vocab_size) if self.weights.has("output_bias") else None
         weight = self.weights.array("output_weight", *shape)
         # four bits of the output matrix cost more perplexity than those of all blocks

@@ -4,6 +4,7 @@ A row, or a query, has the same bits in any batch and with any number of threads
 """
 
 import ctypes
+from collections.abc import Sequence
 from ctypes import c_int64
 from dataclasses import dataclass
 
@@ -64,7 +65,7 @@ class Distances:
 
     bias: Array | None = None
     """A number (DISTANCE_BUCKETS, H) for each bucket, after beta."""
-    vectors: tuple[Array, Array] | None = None
+    vectors: Sequence[Array] = ()
     """Vectors (H, 2 span, K) that queries, and that keys, are multiplied with (He et al. 2021)."""
     reach: int = 0
     """The distance that the last vector reaches; 0 where each distance has one of its own."""
@@ -91,7 +92,7 @@ def attend(
     job.beta, job.scale, job.is_float32, job.threads = beta, 1.0, 1, threads
     if distances is not None:
         job.distance_bias, job.distance_is_causal = address(distances.bias), distances.is_causal
-        if distances.vectors is not None:
+        if distances.vectors:
             job.distance_key, job.distance_query = map(address, distances.vectors)
             job.distance_span, job.distance_reach = distances.vectors[0].shape[1] // 2, distances.reach
     if library()[0].attention_forward(ctypes.byref(job), address(output)):

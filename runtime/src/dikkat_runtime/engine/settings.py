@@ -1,7 +1,7 @@
 """Read the settings of a model from config.json and check them."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,45 +9,10 @@ import numpy as np
 
 from dikkat_runtime.engine.products import GATED
 from dikkat_runtime.errors import DataError, UsageError, msg
-from dikkat_runtime.native.arrays import Array, aligned
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.library import ACTIVATIONS
+from dikkat_runtime.position_tables import SINUSOIDAL
 from dikkat_runtime.special_tokens import EOS_ID
-
-# Tables of position encodings: sinusoids added to the embeddings, and rotary angles.
-
-SINUSOIDAL = ("sinusoidal", "sinusoidal_halves", "sinusoidal_concatenated")
-"""The names of the tables, as `model.positions` in config.json has them."""
-
-
-def sinusoids(length: int, model_dim: int, kind: str) -> Array:
-    """Compute the table (length, D) of sines and cosines that is added to the embeddings, in float64, as float32.
-
-    "sinusoidal" is the paper's (Vaswani et al. 2017, section 3.5): column 2j is sin(i / 10000^(2j/D)) and column 2j+1
-    its cosine. "sinusoidal_halves" has first all sines, then all cosines, as Hugging Face's Marian;
-    "sinusoidal_concatenated" has that order and the frequencies 10000^(-j / (D/2 - 1)) of tensor2tensor and Marian.
-    Raises `ValueError` for another kind.
-    """
-    if kind not in SINUSOIDAL:
-        raise ValueError(f"{kind} is not a table of sines and cosines")
-    pairs = (model_dim + 1) // 2
-    exponents = np.arange(pairs, dtype=np.float64)
-    exponents = exponents / max(pairs - 1, 1) if kind == "sinusoidal_concatenated" else 2.0 * exponents / model_dim
-    # (T, 1) x (D/2,) -> (T, D/2)
-    angles = np.arange(length, dtype=np.float64)[:, None] * np.exp(-math.log(10000.0) * exponents)
-    # (T, D/2, 2) or (T, 2, D/2) -> (T, D)
-    halves = np.stack((np.sin(angles), np.cos(angles)), axis=2 if kind == "sinusoidal" else 1)
-    return aligned(halves.reshape(length, 2 * pairs)[:, :model_dim])
-
-
-def rotations(length: int, head_dim: int, frequencies: Sequence[float] | None = None) -> tuple[Array, Array]:
-    """Return cosines and sines (length, K/2) of the angles of rotary positions (Su et al. 2021, section 3.2.2).
-
-    The `frequencies` are the radians a position of each pair; left out, 10000^(-2j/K).
-    """
-    exponents = np.arange(0, head_dim, 2, dtype=np.float64) / head_dim
-    turns = np.exp(-math.log(10000.0) * exponents) if frequencies is None else np.array(frequencies, np.float64)
-    angles = np.arange(length, dtype=np.float64)[:, None] * turns
-    return aligned(np.cos(angles)), aligned(np.sin(angles))
 
 
 def rotated(x: Array, cosines: Array, sines: Array) -> Array:
@@ -62,7 +27,7 @@ def rotated(x: Array, cosines: Array, sines: Array) -> Array:
 Allowed = Mapping[str, tuple[object, ...]]
 """The values of each setting that can be computed, the default first; any other needs PyTorch."""
 
-_IMPORTED: Allowed = {
+IMPORTED: Allowed = {
     "first_norm": (True,),
     "parallel_residual": (False,),
     "query_key_norm": (None,),
@@ -80,7 +45,7 @@ _IMPORTED: Allowed = {
 }
 """Settings of imported models alone."""
 NATIVE: Allowed = {
-    **_IMPORTED,
+    **IMPORTED,
     "activation": tuple(ACTIVATIONS),
     "norm": ("layer",),
     "norm_placement": ("pre", "post"),
@@ -105,12 +70,10 @@ COMMON: Allowed = {
     "add_source_eos": (True,),
 }
 """The settings that stacks of classifiers and language models trained here have, which the browser computes too."""
-_BY_STACKS = (
-    "rotary_frequencies", "window_rotary_frequencies", "layer_kinds", "attention_window", "logit_softcap",
-    "embedding_dim", "relative_span", "relative_range",
-)  # fmt: skip
+_BY_STACKS = ("rotary_frequencies", "window_rotary_frequencies", "layer_kinds", "attention_window", "logit_softcap")
+_WHOLE_OR_NONE = ("target_vocab_size", "relative_span", "relative_range", "embedding_dim")
 STACK: Allowed = {
-    **{name: values for name, values in COMMON.items() if name not in _BY_STACKS},
+    **{name: values for name, values in COMMON.items() if name not in (*_BY_STACKS, *_WHOLE_OR_NONE)},
     "activation": (*ACTIVATIONS, *GATED),
     "norm_placement": ("pre", "post", "output", "both"),
     "parallel_residual": (False, True),
@@ -122,7 +85,6 @@ STACK: Allowed = {
     "output_transform": (None, "gelu", "gelu_tanh", "relu", "silu", "tanh"),
 }
 """The settings that stacks of classifiers and language models compute."""
-_WHOLE_OR_NONE = ("target_vocab_size", "relative_span", "relative_range", "embedding_dim")
 _IGNORED = frozenset(
     {"dropout", "attention_dropout", "global_tokens", "attention_bias", "attention_output_bias", "start_from_zero"}
 )
@@ -253,9 +215,9 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
     sizes = ("vocab_size", "feed_forward_dim", "encoder_layers", "decoder_layers", "max_positions")
     own: dict[str, Any] = {name: model.get(name, values[0]) for name, values in allowed.items() if name in chosen}
     own |= {name: _whole(model, name, where) for name in sizes} | {"target_prefix": _target_prefix(model, where)}
+    own |= {name: _optional(model, name, where) for name in _WHOLE_OR_NONE}
     return ModelSettings(
         **own,
-        **{name: _optional(model, name, where) for name in _WHOLE_OR_NONE},
         model_dim=width,
         num_heads=heads,
         num_kv_heads=groups,
@@ -266,9 +228,7 @@ def model_settings(config: Mapping[str, Any], where: str, allowed: Allowed) -> M
         tie_embeddings=bool(model.get("tie_embeddings", True)),
         rotary_frequencies=_frequencies(model, "rotary_frequencies", head_dim, where),
         window_rotary_frequencies=_frequencies(model, "window_rotary_frequencies", head_dim, where),
-        attention_window=None
-        if model.get("attention_window") is None
-        else int(_number(model, "attention_window", 0, where)),
+        attention_window=_optional(model, "attention_window", where, 0),
         global_tokens=int(_number(model, "global_tokens", 0, where)),
         layer_kinds=_layer_kinds(model, where),
         logit_softcap=None if model.get("logit_softcap") is None else _number(model, "logit_softcap", 1.0, where),
@@ -312,18 +272,18 @@ def _target_prefix(model: Mapping[str, Any], where: str) -> int | None:
     return value
 
 
-def _whole(model: Mapping[str, Any], name: str, where: str) -> int:
+def _whole(model: Mapping[str, Any], name: str, where: str, least: int = 1) -> int:
     value = model.get(name)
-    if type(value) is not int or not 1 <= value <= MAX_VALUE:
+    if type(value) is not int or not least <= value <= MAX_VALUE:
         raise DataError(
             "{where}: damaged: model.{name} must be a whole number of at least 1, not {value}", where, name, repr(value)
         )
     return value
 
 
-def _optional(model: Mapping[str, Any], name: str, where: str) -> int | None:
-    """Return a whole number of at least 1, or None where it is left out."""
-    return None if model.get(name) is None else _whole(model, name, where)
+def _optional(model: Mapping[str, Any], name: str, where: str, least: int = 1) -> int | None:
+    """Return a whole number of at least `least`, or None where it is left out."""
+    return None if model.get(name) is None else _whole(model, name, where, least)
 
 
 def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> float:

@@ -1,15 +1,18 @@
 """A stack of Transformer blocks over numpy arrays and C kernels, as classifiers and language models have it."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from dikkat_runtime.engine.products import DISTANCE_BUCKETS, GATED, Distances, activated, attend, linear
-from dikkat_runtime.engine.settings import ModelSettings, rotated, rotations, sinusoids
+from dikkat_runtime.engine.settings import ModelSettings, rotated
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.native.arrays import Array, empty
+from dikkat_runtime.native.arrays import Array, aligned, empty
+from dikkat_runtime.position_tables import rotations, sinusoids
 
 FIRST_CAPACITY = 32
 """Positions that a cache holds before it first grows."""
@@ -33,10 +36,8 @@ class KeyValueCache:
             self.layers.append((key[:, :, :0], value[:, :, :0]))
         if end > self.layers[layer][0].shape[2]:
             capacity = max(FIRST_CAPACITY, 2 * end)
-            self.layers[layer] = (
-                self._grown(self.layers[layer][0], capacity),
-                self._grown(self.layers[layer][1], capacity),
-            )
+            before = self.layers[layer]
+            self.layers[layer] = self._grown(before[0], capacity), self._grown(before[1], capacity)
         keys, values = self.layers[layer]
         keys[:, :, self.length : end], values[:, :, self.length : end] = key, value
         return keys[:, :, :end], values[:, :, :end]
@@ -69,11 +70,9 @@ class Linear:
 class Norm:
     """Layer norm, or root-mean-square norm, over the last axis."""
 
-    def __init__(
-        self, weights: Weights, name: str, settings: ModelSettings, width: int | None = None, kind: str = ""
-    ) -> None:
+    def __init__(self, weights: Weights, name: str, settings: ModelSettings, width: int = 0, kind: str = "") -> None:
         """By default it has the `width` of the model, and the `kind` of its settings."""
-        own = settings.model_dim if width is None else width
+        own = width or settings.model_dim
         self.eps = np.float32(settings.norm_eps)
         self.weight = weights.array(f"{name}.weight", own)
         self.bias = weights.array(f"{name}.bias", own) if (kind or settings.norm) == "layer" else None
@@ -88,8 +87,7 @@ class Norm:
 class Block:
     """A Transformer block: self-attention and the feed-forward network, each in its residual sum."""
 
-    def __init__(self, weights: Weights, name: str, settings: ModelSettings, *, has_norm: bool = True) -> None:
-        """Attention reads its input through a norm where it `has_norm`."""
+    def __init__(self, weights: Weights, name: str, settings: ModelSettings) -> None:
         self.settings, self._threads = settings, weights.threads
         width, hidden, head = settings.model_dim, settings.feed_forward_dim, settings.head_dim
         joined, groups = settings.num_heads * head, settings.num_kv_heads * head
@@ -98,10 +96,15 @@ class Block:
         self._read_first(weights, name)
         self.inner = Linear(weights, f"{name}.feed_forward.inner", gates * hidden, width)
         self.outer = Linear(weights, f"{name}.feed_forward.outer", width, hidden)
-        self.attention_norm = Norm(weights, f"{name}.self_residual.norm", settings) if has_norm else np.asarray
-        self.feed_forward_norm = Norm(weights, f"{name}.feed_forward_residual.norm", settings)
-        residuals = ("self", "feed_forward") if settings.norm_placement == "both" else ()
-        self.output_norms = [Norm(weights, f"{name}.{part}_residual.output_norm", settings) for part in residuals]
+        parts = [f"{name}.{part}_residual" for part in ("self", "feed_forward")]
+        has_norm = settings.first_norm or not name.endswith(".0")
+        same: list[Callable[[Array], Array]] = [np.asarray, np.asarray]
+        norms: list[Callable[[Array], Array]] = [
+            Norm(weights, f"{part}.norm", settings) if has_norm or part is parts[1] else np.asarray for part in parts
+        ]
+        self.norms, self.output_norms = (same, norms) if settings.norm_placement == "output" else (norms, same)
+        if settings.norm_placement == "both":
+            self.output_norms = [Norm(weights, f"{part}.output_norm", settings) for part in parts]
 
     def __call__(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
@@ -110,21 +113,15 @@ class Block:
 
         `mask` (B or 1, 1, T or 1, S) is True where a key may be attended to.
         """
+        attention_norm, feed_forward_norm = self.norms
+        attend = partial(self._first, mask=mask, angles=angles, cache=cache, layer=layer)
         if self.settings.norm_placement == "post":
-            x = self.between(self.attention_norm(x + self._first(x, mask, angles, cache, layer)))
-            return self.feed_forward_norm(x + self._feed_forward(x))
-        if self.settings.norm_placement == "output":
-            x = x + self.attention_norm(self._first(x, mask, angles, cache, layer))
-            return x + self.feed_forward_norm(self._feed_forward(x))
-        if self.settings.norm_placement == "both":
-            attended = self._first(self.attention_norm(x), mask, angles, cache, layer)
-            x = x + self.output_norms[0](attended)
-            return x + self.output_norms[1](self._feed_forward(self.feed_forward_norm(x)))
+            x = self.between(attention_norm(x + attend(x)))
+            return feed_forward_norm(x + self._feed_forward(x))
         if self.settings.parallel_residual:
-            attended = self._first(self.attention_norm(x), mask, angles, cache, layer)
-            return np.asarray(x + attended + self._feed_forward(self.feed_forward_norm(x)))
-        x = self.between(x + self._first(self.attention_norm(x), mask, angles, cache, layer))
-        return x + self._feed_forward(self.feed_forward_norm(x))
+            return np.asarray(x + attend(attention_norm(x)) + self._feed_forward(feed_forward_norm(x)))
+        x = self.between(x + self.output_norms[0](attend(attention_norm(x))))
+        return x + self.output_norms[1](self._feed_forward(feed_forward_norm(x)))
 
     def between(self, x: Array) -> Array:
         """Return `x` unchanged; a decoder has its cross-attention between the two parts."""
@@ -141,18 +138,14 @@ class Block:
         self.head_norms = [
             Norm(weights, f"{name}.self_attention.{part}_norm", self.settings, size, "rms") for part, size in parts
         ]
-        self.distances = self._read_distances(weights, f"{name}.self_attention.comparison")
-
-    def _read_distances(self, weights: Weights, name: str) -> Distances | None:
-        """Return what distances add to scores, or None where they add nothing."""
-        settings = self.settings
-        if settings.relative_bias:
-            return Distances(weights.array(f"{name}.bias.embedding", DISTANCE_BUCKETS, settings.num_heads))
-        if settings.relative_span is None:
-            return None
-        shape = settings.num_heads, 2 * settings.relative_span, settings.head_dim
-        key, query = (weights.array(f"{name}.score.position_{part}", *shape) for part in ("key", "query"))
-        return Distances(None, (key, query), settings.relative_range or 0)
+        self.distances: Distances | None = None
+        score, heads = f"{name}.self_attention.comparison", self.settings.num_heads
+        if self.settings.relative_bias:
+            self.distances = Distances(weights.array(f"{score}.bias.embedding", DISTANCE_BUCKETS, heads))
+        if (span := self.settings.relative_span) is not None:
+            names = [f"{score}.score.position_{part}" for part in ("key", "query")]
+            vectors = [weights.array(part, heads, 2 * span, head) for part in names]
+            self.distances = Distances(None, vectors, self.settings.relative_range or 0)
 
     def _first(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
@@ -199,10 +192,7 @@ class Stack:
         rows, width = settings.vocab_size if vocab_size is None else vocab_size, settings.embedding_width
         self.embedding = weights.array(embedding, rows, width)
         self.scale = np.float32(math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0)
-        self.blocks = [
-            Block(weights, f"{name}.blocks.{number}", settings, has_norm=settings.first_norm or number > 0)
-            for number in range(layers)
-        ]
+        self.blocks = [Block(weights, f"{name}.blocks.{number}", settings) for number in range(layers)]
         is_post = settings.norm_placement == "post"
         self.final_norm = None if is_post else Norm(weights, f"{name}.final_norm", settings)
         norm = "embedding_norm" if settings.embedding_dim is None else "embedding_norm.norm"
@@ -214,7 +204,7 @@ class Stack:
         if settings.positions == "learned":
             self.position_embeddings = weights.array("positions.embedding", settings.max_positions, width)
         self._sinusoids = empty((0, width))
-        self._rotations: dict[str, tuple[Array, Array]] = {}
+        self._rotations: dict[str, Array] = {}
 
     def __call__(
         self, tokens: Array, mask: Array, cache: KeyValueCache | None = None, segment: Array | None = None
@@ -260,7 +250,7 @@ class Stack:
         if self.settings.positions in ("rotary", "none"):
             return None
         if end > len(self._sinusoids):
-            self._sinusoids = sinusoids(2 * end, self.settings.embedding_width, self.settings.positions)
+            self._sinusoids = aligned(sinusoids(2 * end, self.settings.embedding_width, self.settings.positions))
         return self._sinusoids
 
     def _near(self, start: int, end: int) -> Array | None:
@@ -275,13 +265,13 @@ class Stack:
     def _angles(self, start: int, end: int, kind: str) -> tuple[Array, Array] | None:
         """Return cosines and sines of rotary positions in layers of a kind, or None where there are none."""
         settings = self.settings
-        if settings.positions != "rotary" or kind == "unrotated":
+        if settings.positions != "rotary" or settings.relative_bias or kind == "unrotated":
             return None
         known = self._rotations.get(kind)
         if known is None or end > len(known[0]):
             own = settings.window_rotary_frequencies if kind == "window" else None
             frequencies = settings.rotary_frequencies if own is None else own
-            known = self._rotations[kind] = rotations(2 * end, settings.head_dim, frequencies)
+            known = self._rotations[kind] = aligned(rotations(2 * end, settings.head_dim, frequencies))
         return known[0][start:end], known[1][start:end]
 
 

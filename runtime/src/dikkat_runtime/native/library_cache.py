@@ -21,7 +21,7 @@ from pathlib import Path
 
 import dikkat_runtime.notices as notices
 from dikkat_runtime.errors import msg, reason_of
-from dikkat_runtime.files import take_lock
+from dikkat_runtime.files import sync_directory, take_lock
 from dikkat_runtime.native.cpu import processor_flags, processor_kind
 
 # The C sources of the kernels, the options of the compiler, and the digest that names a library.
@@ -178,7 +178,7 @@ def keep_library(folder: Path, stem: str, built: Path) -> None:
         digest = _digest(file.read())
         os.fsync(file.fileno())
     built.replace(folder / f"{stem}-{digest}.so")
-    _sync(folder)
+    sync_directory(folder)
 
 
 def failure_path(folder: Path, stem: str) -> Path:
@@ -192,7 +192,7 @@ def remember(folder: Path, stem: str, failure: Failure) -> None:
         path = Path(scratch) / "failure"
         path.write_text(json.dumps(asdict(failure), indent=1) + "\n", encoding="utf-8")
         path.replace(failure_path(folder, stem))
-    _sync(folder)
+    sync_directory(folder)
 
 
 BUILDING = "building-"
@@ -235,11 +235,3 @@ def _bytes_of(descriptor: int) -> bytes:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

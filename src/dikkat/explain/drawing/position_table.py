@@ -4,25 +4,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.explain.pictures import check_format, new_figure, save_figure
-from dikkat.nn.positions import Layout, frequencies, sinusoids
+from dikkat.nn.positions import LAYOUTS, Layout
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import translated
+from dikkat_runtime.position_tables import pair_frequencies, sinusoids
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 
-_LAYOUTS: dict[str, Layout] = {
-    "sinusoidal": "interleaved",
-    "sinusoidal_halves": "halves",
-    "sinusoidal_concatenated": "concatenated",
-}
 _MAX_VALUE = 10_000
 
 Array = NDArray[np.float64]
@@ -40,9 +36,9 @@ class PositionTable:
     length: int
 
     def __post_init__(self) -> None:
-        if self.kind not in _LAYOUTS:
+        if self.kind not in LAYOUTS:
             raise UsageError(
-                'there is no fixed table of "{kind}" positions; choose from {layouts}', self.kind, ", ".join(_LAYOUTS)
+                'there is no fixed table of "{kind}" positions; choose from {layouts}', self.kind, ", ".join(LAYOUTS)
             )
         for name, size, least in (("dim", self.dim, 2), ("length", self.length, 2)):
             if not least <= size <= _MAX_VALUE:
@@ -53,19 +49,17 @@ class PositionTable:
     @property
     def layout(self) -> Layout:
         """Return the order of the sine and cosine columns."""
-        return _LAYOUTS[self.kind]
+        return LAYOUTS[self.kind]
 
     @property
     def values(self) -> Array:
         """Return the table (T, D)."""
-        import torch
-
-        return _array(sinusoids(self.length, self.dim, self.layout, torch.float64))
+        return sinusoids(self.length, self.dim, self.kind)
 
     @property
     def frequencies(self) -> Array:
         """Return the radians per row of each of the D/2 whole pairs; an odd last column has no partner."""
-        return _array(frequencies(self.dim, self.layout))[: self.dim // 2]
+        return pair_frequencies(self.dim, self.kind)[: self.dim // 2]
 
     def pair(self, column: int) -> int:
         """Return the index of the pair that a column belongs to. Raises `UsageError` for an unknown column."""
@@ -79,8 +73,7 @@ class PositionTable:
 
     def period(self, column: int) -> float:
         """Return the number of rows after which a column repeats. Raises `UsageError` for an unknown column."""
-        turning = _array(frequencies(self.dim, self.layout))
-        return 2.0 * math.pi / float(turning[self.pair(column)])
+        return 2.0 * math.pi / float(pair_frequencies(self.dim, self.kind)[self.pair(column)])
 
     def rotation(self, shift: int) -> Array:
         """Return the matrix R (D, D) with `row p + shift = row p @ R` for every p (Vaswani et al. 2017, section 3.5).
@@ -111,10 +104,6 @@ class PositionTable:
 def binary_lines() -> list[str]:
     """Return the numbers 0 to 7, whose bits are the positions of a table of zeros and ones."""
     return [msg("{number} in binary is {binary}", number, f"{number:03b}") for number in range(8)]
-
-
-def _array(tensor: Any) -> Array:
-    return np.asarray(tensor.numpy(), dtype=np.float64)
 
 
 # Draw the position table: a few columns as waves, the whole table, and a shift as a rotation.

@@ -15,7 +15,7 @@ from dikkat.evaluation import score_translations, scoring_for
 from dikkat.interop.ctranslate2.layout import POSITIONS, copies, joined, rows
 from dikkat.interop.ctranslate2.model_file import SCALE, Array, ModelFile, model_file_bytes, quantized
 from dikkat.interop.ctranslate2.reading import CONFIG, MODEL, PREFIX
-from dikkat.interop.ctranslate2.settings import LAYOUTS, scalars_of
+from dikkat.interop.ctranslate2.settings import scalars_of
 from dikkat.interop.ctranslate2.vocabularies import MARKS, OWN, OWN_TOKENIZER, PIECES, SHARED, SIDES, with_checksums
 from dikkat.interop.exported_texts import require_same_ids
 from dikkat.interop.foreign_translator import BIAS, OUTPUT, ForeignTranslator
@@ -23,7 +23,7 @@ from dikkat.interop.piece_vocabulary import NEVER
 from dikkat.interop.sentencepiece_file import entries_of, pieces_of, sentencepiece_file, with_named
 from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.models.key_table import to_theirs
-from dikkat.nn.positions import sinusoids
+from dikkat.nn.positions import LAYOUTS, sinusoids
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.run.parts import TARGET_TOKENIZER

@@ -11,7 +11,7 @@ from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
 from dikkat.interop.ctranslate2.layout import ACTIVATIONS, DECODER, ENCODER, FINAL_BIAS, GATED, POSITIONS, PROJECTION
 from dikkat.interop.ctranslate2.model_file import Array
-from dikkat.nn.positions import Layout, sinusoids
+from dikkat.nn.positions import LAYOUTS, sinusoids
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import shown
 
@@ -23,12 +23,6 @@ FIXED = {
     "decoder/scale_alibi": 0,
 }
 """Settings with the only value that our models compute, which a model may leave out."""
-LAYOUTS: dict[str, Layout] = {
-    "sinusoidal": "interleaved",
-    "sinusoidal_halves": "halves",
-    "sinusoidal_concatenated": "concatenated",
-}
-"""Fixed positions by our name, and the order of their columns."""
 _PRESENT = ("num_heads", "pre_norm", "activation")
 _IGNORED = ("decoder/alignment_layer", "decoder/alignment_heads")
 """Which heads show the alignment: these compute nothing."""
