@@ -45,7 +45,7 @@ class Encoder(nn.Module):
 
         Without them, `position_ids` may be the positions of `x` where some were left out, if the attention takes them.
         """
-        for block, cache in zip(self.blocks, caches or [None] * len(self.blocks), strict=True):
+        for block, cache in zip(self.blocks, caches or repeat(None, len(self.blocks)), strict=True):
             x = block(x, mask, cache, position_ids)
         return self.final_norm(x)
 

@@ -79,8 +79,7 @@ def attend(
     """Return attention (B, T, H * K) of queries (B, H, T, K) over keys (B, H, S, K); beta multiplies the scores.
 
     `mask` is True where a key may be attended to, broadcastable to (B, H, T, S). A query that may attend to nothing
-    gives zero. Queries are the last of the positions of keys where `distances` count. The last axis of each array must
-    be contiguous.
+    gives zero. With `distances`, queries are at the last positions of keys. The last axis of all must be contiguous.
     """
     batch, heads, queries, width = query.shape
     keys = key.shape[2]

@@ -186,8 +186,7 @@ async def info(call: Call) -> Response:
 
 
 _WORDS = list_of(list_of(either(TEXT, NUMBER)))
-_SPAN = {"start": WHOLE, "end": WHOLE, "text": TEXT}
-_SCORES = list_of(fields(("score", "label"), score=NUMBER, label=TEXT, words=_WORDS, **_SPAN))
+_SCORES = list_of(fields(("score", "label"), score=NUMBER, label=TEXT, words=_WORDS, start=WHOLE, end=WHOLE, text=TEXT))
 _PREDICT = fields(
     ("inputs",),
     inputs=either(TEXT, list_of(TEXT), list_of(list_of(TEXT))),
