@@ -29,7 +29,7 @@ from dikkat_runtime.engine.settings import STACK, model_settings
 from dikkat_runtime.engine.stack import KeyValueCache
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.run.config import read_config
-from dikkat_runtime.tasks.opening import native_classifier, open_engine
+from dikkat_runtime.tasks.opening import native_classifier, native_encoder, native_language_model, open_engine
 from dikkat_runtime.tasks.translator import Translator
 
 transformers = pytest.importorskip(
@@ -205,10 +205,23 @@ def read_encoder(
     return theirs, ours, found
 
 
+def opened(found: Imported, folder: Path, open_native: Any) -> Any:
+    """The native engine of what was read, over the run that it is written to."""
+    write_run(found, folder, folder, "")
+    return open_engine(EngineRequest(folder, read_config(folder, found.task), engine="native", threads=1), open_native)
+
+
+def native_logits(found: Imported, folder: Path, tokens: Tensor) -> list[Tensor]:
+    """What the native engine computes of the real tokens of each text."""
+    engine = opened(found, folder, native_classifier)
+    rows = [row[real].tolist() for row, real in zip(tokens, REAL, strict=True)]
+    return [torch.from_numpy(logits) for logits in engine.logits(rows)]
+
+
 @pytest.mark.parametrize("name", ENCODERS)
 @torch.no_grad()
 def test_an_encoder_is_that_of_transformers(name: str, tmp_path: Path) -> None:
-    theirs, ours, _ = read_encoder(name, "Model", tmp_path)
+    theirs, ours, found = read_encoder(name, "Model", tmp_path / "theirs")
     # their positions are counted by the entries that are no padding
     tokens = torch.where(REAL, torch.randint(2, SIZE, REAL.shape), theirs.config.pad_token_id)
     expected = theirs(input_ids=tokens, attention_mask=REAL.long(), output_attentions=True)
@@ -216,15 +229,11 @@ def test_an_encoder_is_that_of_transformers(name: str, tmp_path: Path) -> None:
         hidden = ours(tokens, REAL)
     torch.testing.assert_close(hidden[REAL], expected.last_hidden_state[REAL], rtol=0, atol=1e-4)
     assert_same_maps(maps, expected.attentions, "encoder", REAL)
-
-
-def native_logits(found: Imported, folder: Path, tokens: Tensor) -> list[Tensor]:
-    """What the native engine computes of the real tokens of each text."""
-    write_run(found, folder, folder, "")
-    config = read_config(folder, found.task)
-    engine = open_engine(EngineRequest(folder, config, engine="native", threads=1), native_classifier)
-    rows = [row[real].tolist() for row, real in zip(tokens, REAL, strict=True)]
-    return [torch.from_numpy(logits) for logits in engine.logits(rows)]
+    native = opened(found, tmp_path / "run", native_encoder)
+    states = torch.from_numpy(
+        native.hidden([row[real].tolist() for row, real in zip(tokens, REAL, strict=True)]).states
+    )
+    torch.testing.assert_close(states[REAL], expected.last_hidden_state[REAL], rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("name", ENCODERS)
@@ -261,11 +270,13 @@ def test_a_regression_is_that_of_transformers(name: str, outputs: int, tmp_path:
 @torch.no_grad()
 def test_a_classifier_is_that_of_transformers(name: str, tmp_path: Path) -> None:
     changes = {"classifier_pooling": "mean"} if name == "modernbert" else {}
-    theirs, ours, found = read_encoder(name, "ForSequenceClassification", tmp_path, num_labels=3, **changes)
+    theirs, ours, found = read_encoder(name, "ForSequenceClassification", tmp_path / "theirs", num_labels=3, **changes)
     assert found.labels == ("LABEL_0", "LABEL_1", "LABEL_2")
     tokens = torch.where(REAL, torch.randint(2, SIZE, REAL.shape), theirs.config.pad_token_id)
     expected = theirs(input_ids=tokens, attention_mask=REAL.long()).logits
     torch.testing.assert_close(ours(tokens, REAL), expected, rtol=0, atol=1e-4)
+    computed = torch.stack(native_logits(found, tmp_path / "run", tokens))
+    torch.testing.assert_close(computed, expected, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize(
@@ -273,10 +284,14 @@ def test_a_classifier_is_that_of_transformers(name: str, tmp_path: Path) -> None
 )
 @torch.no_grad()
 def test_a_model_of_hidden_words_is_that_of_transformers(name: str, tmp_path: Path) -> None:
-    theirs, ours, found = read_encoder(name, "ForMaskedLM", tmp_path, "lm")
+    theirs, ours, found = read_encoder(name, "ForMaskedLM", tmp_path / "theirs", "lm")
     assert found.head_config.objective == "masked"  # type: ignore[union-attr]
     tokens = torch.randint(2, SIZE, (2, 20))
-    torch.testing.assert_close(ours(tokens), theirs(input_ids=tokens).logits, rtol=0, atol=1e-4)
+    expected = theirs(input_ids=tokens).logits
+    torch.testing.assert_close(ours(tokens), expected, rtol=0, atol=1e-4)
+    engine = opened(found, tmp_path / "run", native_language_model)
+    computed = torch.from_numpy(engine._logits(engine.hidden(tokens.tolist()).states))
+    torch.testing.assert_close(computed, expected, rtol=0, atol=1e-4)
 
 
 PAIR = {

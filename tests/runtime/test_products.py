@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from dikkat_runtime.engine.decoding import length_penalties
-from dikkat_runtime.engine.products import GATED, activated, attend, linear
+from dikkat_runtime.engine.products import DISTANCE_BUCKETS, GATED, Distances, activated, attend, linear
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import ALIGNMENT, Array, address, full, side_by_side
 
@@ -230,3 +230,55 @@ def test_penalties_that_many_searches_share_cannot_be_changed() -> None:
     np.testing.assert_allclose(penalties, [1, *(length**0.5 for length in (2, 3, 4, 5))], rtol=1e-6)
     with pytest.raises(ValueError, match="read-only"):
         penalties[0] = 2.0
+
+
+def bucket(away: int, is_causal: bool) -> int:
+    """The bucket of a key `away` positions after the query (Raffel et al. 2020, section 2.1), by its borders."""
+    half = DISTANCE_BUCKETS if is_causal else DISTANCE_BUCKETS // 2
+    size, exact = max(-away, 0) if is_causal else abs(away), half // 2
+    first = half if away > 0 and not is_causal else 0
+    if size < exact:
+        return first + size
+    # bucket exact + n begins at exact * (128 / exact)^(n / (half - exact))
+    begun = [n for n in range(half - exact) if size >= exact * (128 / exact) ** (n / (half - exact)) - 1e-9]
+    return first + exact + begun[-1]
+
+
+@pytest.mark.parametrize(("queries", "keys"), [(300, 300), (1, 40), (37, 150)])
+@pytest.mark.parametrize("is_causal", [False, True])
+def test_buckets_of_distances_are_added_to_scores(queries: int, keys: int, is_causal: bool) -> None:
+    query, key, value = drawn(2, 3, queries, 10), drawn(2, 3, keys, 10, seed=1), drawn(2, 3, keys, 10, seed=2)
+    table, mask = drawn(DISTANCE_BUCKETS, 3, seed=3), np.tri(queries, keys, keys - queries, dtype=bool)
+    mask = mask if is_causal else np.ones_like(mask)
+    result = attend(query, key, value, mask, 0.4, 2, Distances(table, is_causal=is_causal))
+    away = np.arange(keys) - np.arange(keys - queries, keys)[:, None]
+    rows = np.vectorize(lambda one: bucket(int(one), is_causal))(away)
+    scores = 0.4 * (query.astype(np.float64) @ key.swapaxes(2, 3)) + table[rows].transpose(2, 0, 1)
+    np.testing.assert_allclose(result, joined(scores, mask, value), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("span", "reach"), [(4, 0), (8, 20), (16, 512)])
+def test_vectors_of_distances_are_multiplied_with_queries_and_keys(span: int, reach: int) -> None:
+    """He et al. (2021, section 3.1); far distances share vectors by the formula of DeBERTa's code."""
+    length, width = 130, 12
+    query, key, value = (drawn(2, 3, length, width, seed=seed) for seed in range(3))
+    of_query, of_key = drawn(3, 2 * span, width, seed=4), drawn(3, 2 * span, width, seed=5)
+    mask = np.arange(length) < np.array([length, 50])[:, None]
+    result = attend(query, key, value, mask[:, None, None], 0.3, 2, Distances(None, (of_query, of_key), reach))
+    away, middle = np.arange(length)[:, None] - np.arange(length), span // 2
+    size = np.abs(away)
+    far = np.log(np.maximum(size, middle) / middle) / math.log(max(reach - 1, span) / middle) * (middle - 1)
+    far = (np.ceil(far - 1e-9) + middle) * np.sign(away)
+    away = np.where((size > middle) & (reach > 0), far, away).astype(int)
+    rows = np.clip(away + span, 0, 2 * span - 1)
+    # row t, column s: query t with the vector of their distance, and key s with its own
+    added = np.einsum("bhtk,htsk->bhts", query, of_query[:, rows]) + np.einsum("bhsk,htsk->bhts", key, of_key[:, rows])
+    scores = 0.3 * (query.astype(np.float64) @ key.swapaxes(2, 3) + added)
+    np.testing.assert_allclose(result, joined(scores, mask[:, None, None], value), rtol=0, atol=1e-5)
+
+
+def joined(scores: Array, mask: Array, value: Array) -> Array:
+    """The softmax of scores in float64, times the values, with the heads side by side."""
+    powers = np.exp(np.where(mask, scores, -np.inf))
+    output = powers / powers.sum(axis=-1, keepdims=True) @ value
+    return output.swapaxes(1, 2).reshape(*output.shape[:1], output.shape[2], -1)

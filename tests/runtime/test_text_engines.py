@@ -39,10 +39,19 @@ STACKS: dict[str, dict[str, Any]] = {
     "grouped keys, root-mean-square norm, swiglu": {"num_kv_heads": 2, "norm": "rms", "activation": "swiglu"},
     "geglu, no biases": {"activation": "geglu", "attention_bias": False},
     "gelu by tanh, odd widths": {"activation": "gelu_tanh", "head_dim": 5, "feed_forward_dim": 37},
+    "no positions": {"positions": "none"},
+    "buckets of distances": {"positions": "learned", "relative_bias": True, "max_positions": 64},
+    "vectors of distances": {"score": "disentangled", "relative_span": 8, "relative_range": 20, "positions": "none"},
+    "a vector for each distance": {"score": "disentangled", "relative_span": 4, "head_dim": 5, "positions": "none"},
+    "narrow embeddings": {"embedding_dim": 10, "embedding_norm": True, "positions": "learned", "max_positions": 64},
+    "first attention without a norm": {"first_norm": False, "embedding_norm": True, "positions": "rotary"},
+    "norms after the parts": {"norm_placement": "output"},
+    "norms before and after the parts": {"norm_placement": "both", "norm": "rms"},
 }
 OWN: dict[str, dict[str, Any]] = {
     **STACKS,
     "two matrices, output bias": {"tie_embeddings": False, "output_bias": True},
+    "a layer before the output": {"output_transform": "gelu", "embedding_dim": 10, "output_bias": True},
 }
 """Of language models."""
 WAYS = {

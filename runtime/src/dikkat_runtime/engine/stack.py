@@ -191,7 +191,7 @@ class Stack:
         self.settings = settings
         rows, width = settings.vocab_size if vocab_size is None else vocab_size, settings.embedding_width
         self.embedding = weights.array(embedding, rows, width)
-        self.scale = np.float32(math.sqrt(settings.model_dim) if settings.scale_embeddings else 1.0)
+        self.scale = np.float32(math.sqrt(width) if settings.scale_embeddings else 1.0)
         self.blocks = [Block(weights, f"{name}.blocks.{number}", settings) for number in range(layers)]
         is_post = settings.norm_placement == "post"
         self.final_norm = None if is_post else Norm(weights, f"{name}.final_norm", settings)
