@@ -24,7 +24,7 @@ from dikkat.torch_engine.texts import (
 )
 from dikkat_runtime.engine.choose import COMPUTED
 from dikkat_runtime.engine.contract import ClassifyingEngine, TextEngine, WritingEngine
-from dikkat_runtime.engine.native_texts import NativeEncoder
+from dikkat_runtime.engine.native_texts import NativeEncoder, NativeLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions, Precision
 from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.errors import DataError
@@ -43,11 +43,11 @@ STACKS: dict[str, dict[str, Any]] = {
     "buckets of distances": {"positions": "learned", "relative_bias": True, "max_positions": 64},
     "vectors of distances": {"score": "disentangled", "relative_span": 8, "relative_range": 20, "positions": "none"},
     "a vector for each distance": {"score": "disentangled", "relative_span": 4, "head_dim": 5, "positions": "none"},
-    "narrow embeddings": {"embedding_dim": 10, "embedding_norm": True, "positions": "learned", "max_positions": 64},
     "first attention without a norm": {"first_norm": False, "embedding_norm": True, "positions": "rotary"},
     "norms after the parts": {"norm_placement": "output"},
     "norms before and after the parts": {"norm_placement": "both", "norm": "rms"},
 }
+NARROW = {"embedding_dim": 10, "embedding_norm": True, "positions": "learned", "max_positions": 64}
 OWN: dict[str, dict[str, Any]] = {
     **STACKS,
     "two matrices, output bias": {"tie_embeddings": False, "output_bias": True},
@@ -109,10 +109,10 @@ def written(engine: WritingEngine, options: GenerationOptions, context: int = 12
     return [*texts, *(writer.step() for _ in range(steps))]
 
 
-@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("name", [*STACKS, "narrow embeddings"])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_classes_and_vectors_are_those_of_the_model(name: str, precision: Precision) -> None:
-    engines = classifiers(**STACKS[name])
+    engines = classifiers(**STACKS.get(name, NARROW))
     result, expected = engines[precision], engines["torch"]
     assert (result.info.name, result.info.precision, expected.info.name) == ("native", precision, "torch")
     near(result.logits(ROWS), expected.logits(ROWS), precision)
@@ -245,3 +245,12 @@ def test_settings_that_need_torch_are_computed_by_it_with_the_reason() -> None:
     model = shaken(build_classifier(config, ClassifierConfig(), 3, seed=5))
     info = classifier_in_memory(model, config, ClassifierConfig()).info
     assert (info.name, info.why_not_native) == ("torch", "it does not compute model.score = additive")
+
+
+def test_narrow_embeddings_without_a_layer_before_the_output_are_refused() -> None:
+    config = shape(**NARROW, output_transform="gelu")
+    model = shaken(build_language_model(config, "masked", seed=5))
+    arrays = {name: parameter.detach().numpy() for name, parameter in model.named_parameters()}
+    settings = model_settings({"model": {**config.model_dump(), "output_transform": None}}, "here", COMPUTED["lm"])
+    with pytest.raises(DataError, match=r"output_weight has the shape \(40, 10\), not \(40, 24\)"):
+        NativeLanguageModel(settings, arrays, "here", objective="masked")

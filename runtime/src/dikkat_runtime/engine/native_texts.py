@@ -277,13 +277,13 @@ class NativeLanguageModel(NativeStack):
         for block in self.stack.blocks:
             if block.distances is not None:
                 block.distances.is_causal = objective == "causal"
-        shape = settings.vocab_size, (width := settings.embedding_width)
-        self._dense, self._norm = None, None
+        self._dense, self._norm, width = None, None, settings.model_dim
         if settings.output_transform is not None:
+            width = settings.embedding_width
             self._dense = Linear(self.weights, "output_transform.dense", width, settings.model_dim)
             self._norm = Norm(self.weights, "output_transform.norm", settings, width)
         bias = self.weights.array("output_bias", settings.vocab_size) if self.weights.has("output_bias") else None
-        weight = self.weights.array("output_weight", *shape)
+        weight = self.weights.array("output_weight", settings.vocab_size, width)
         # four bits of the output matrix cost more perplexity than those of all blocks
         grouped = self.weights.grouped(weight, bias, bits=8) if self.weights.group_bits else None
         self._output = self.weights.matrix(weight, bias) if grouped is None else grouped
