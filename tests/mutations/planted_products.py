@@ -235,6 +235,30 @@ HEADS = [
         "",
     ),
     Mutation(
+        "tests/parity/test_word_classes.py::test_served_answers_are_those_of_the_command",
+        f"{_RUNTIME}/server/api/tei.py",
+        '"start": span.start, "end": span.end}',
+        '"start": span.start, "end": span.start}',
+    ),
+    Mutation(
+        "tests/runtime/test_products.py::test_buckets_of_distances_are_added_to_scores",
+        f"{_RUNTIME}/engine/products.py",
+        "address(distances.bias), distances.is_causal",
+        "address(distances.bias), False",
+    ),
+    Mutation(
+        "tests/runtime/test_products.py::test_vectors_of_distances_are_multiplied_with_queries_and_keys",
+        f"{_RUNTIME}/engine/products.py",
+        "distances.vectors[0].shape[1] // 2, distances.reach",
+        "distances.vectors[0].shape[1] // 2, 0",
+    ),
+    Mutation(
+        "tests/runtime/test_text_engines.py::test_narrow_embeddings_without_a_layer_before_the_output_are_refused",
+        f"{_RUNTIME}/engine/native_texts.py",
+        "self._dense, self._norm, width = None, None, settings.model_dim",
+        "self._dense, self._norm, width = None, None, settings.embedding_width",
+    ),
+    Mutation(
         "tests/parity/test_sentence_folders.py::test_every_pooling_is_theirs",
         f"{_RUNTIME}/engine/native_texts.py",
         "mask * order * 2 /",

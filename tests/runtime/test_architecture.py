@@ -21,7 +21,7 @@ LAYERS = (
         "special_tokens",
     ),
     ("run",),
-    ("native",),
+    ("native", "position_tables"),
     ("engine", "text"),
     ("tasks", "rows"),
     ("documents", "shards"),
