@@ -296,4 +296,4 @@ def _number(model: Mapping[str, Any], name: str, default: float, where: str) -> 
 
 
 def _needs_torch(where: str, name: str, value: object) -> None:
-    raise NeedsTorchError(where, f"model.{name} = {value}")
+    raise NeedsTorchError(where, f"model.{name} = {value!s:.40}")
