@@ -2,28 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import cache
 from unittest.mock import patch
+
+from tools.commands import all_commands
 
 from dikkat_runtime.cli import program
 from dikkat_runtime.cli.main import run
 from dikkat_runtime.cli.options import HELP, Command
-from dikkat_runtime.cli.program import NAME, Group, find_command, run_words, summaries
+from dikkat_runtime.cli.program import Group, find_command, run_words, summaries
 from dikkat_runtime.engine import choose as factory
 from dikkat_runtime.errors import UsageError
 
 PROGRAM_OPTIONS = {"--debug", "--version", "--language", "--install-completion", "--show-completion", *HELP}
-
-
-def all_commands() -> Iterator[Command]:
-    """Yield every command, those of groups too."""
-    for name in summaries():
-        target = find_command(name)
-        if isinstance(target, Group):
-            yield from (Command(f"{NAME} {name} {part}", target.function(part)) for part in target.commands)
-        else:
-            yield Command(f"{NAME} {name}", target)
 
 
 @cache

@@ -16,10 +16,10 @@ from pydantic import BaseModel
 from dikkat.config import RunConfig
 from dikkat.web.opening import example_sentences, open_for_web
 from dikkat.web.page import live_page
-from dikkat_runtime.cli.program import all_commands
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))
+from tools.commands import all_commands  # noqa: E402
 from tools.site.links import COPIED, rewritten  # noqa: E402
 
 PACKAGES = {"dikkat": "dikkat", "nn": "dikkat.nn", "runtime": "dikkat_runtime"}
