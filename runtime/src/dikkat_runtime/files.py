@@ -64,10 +64,7 @@ def reading_errors(path: Path) -> Iterator[None]:
 
 
 def temporary_next_to(path: Path) -> Path:
-    """Return a fresh name in the folder of `path`, marked as half-written.
-
-    Raises `CannotCreateError` for a device, a pipe or a socket, which a file would replace for every program.
-    """
+    """Return a name for a half-written file in its folder. Raises `CannotCreateError` for a device, pipe or socket."""
     if path.absolute().parent == Path("/dev") or (path.exists() and not (path.is_file() or path.is_dir())):
         raise CannotCreateError("{path}: is a device, a pipe or a socket; name a file", path)
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.urandom(4).hex()}")
