@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dikkat_runtime.errors import CannotCreateError, DiskError
-from dikkat_runtime.files import append_line, write_atomically
+from dikkat_runtime.files import append_line, temporary_next_to, write_atomically
 
 
 def failing(code: int) -> Any:
@@ -27,6 +27,17 @@ def test_write_replaces_the_whole_file(tmp_path: Path) -> None:
     write_atomically(path, b"second")
     assert path.read_bytes() == b"second"
     assert os.listdir(tmp_path) == ["a"]
+
+
+def test_a_device_or_a_pipe_is_never_replaced_by_a_file(tmp_path: Path) -> None:
+    """Whoever is root would lose /dev/null for every program. Only the name is asked for: nothing is written there."""
+    os.mkfifo(tmp_path / "pipe")
+    for name in (tmp_path / "pipe", Path("/dev/null"), Path("/dev/stdout"), Path("/dev/nothing-yet")):
+        with pytest.raises(CannotCreateError, match="is a device, a pipe or a socket; name a file"):
+            temporary_next_to(name)
+    with pytest.raises(CannotCreateError):
+        write_atomically(tmp_path / "pipe", b"x")
+    assert stat.S_ISFIFO((tmp_path / "pipe").stat().st_mode)
 
 
 def test_written_files_follow_the_umask(tmp_path: Path) -> None:

@@ -43,7 +43,7 @@ def _explain(path: Path, error: OSError) -> DikkatError:
         return DiskError(
             "{path}: writing failed: {reason}; what was saved before is intact; make room and resume", path, reason
         )
-    if error.errno == errno.ENOENT:
+    if error.errno == errno.ENOENT and not path.parent.exists():
         return CannotCreateError(
             "{path}: cannot be written: the folder {parent} does not exist; create it first", path, path.parent
         )
@@ -64,7 +64,9 @@ def reading_errors(path: Path) -> Iterator[None]:
 
 
 def temporary_next_to(path: Path) -> Path:
-    """Return a fresh name in the folder of `path`, marked as half-written."""
+    """Return a name for a half-written file in its folder. Raises `CannotCreateError` for a device, pipe or socket."""
+    if path.absolute().parent == Path("/dev") or (path.exists() and not (path.is_file() or path.is_dir())):
+        raise CannotCreateError("{path}: is a device, a pipe or a socket; name a file", path)
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.urandom(4).hex()}")
 
 

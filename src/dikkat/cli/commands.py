@@ -7,7 +7,6 @@ import logging
 import os
 from collections.abc import Callable
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dikkat.cli import rank_endings
@@ -17,7 +16,6 @@ from dikkat_runtime.errors import msg
 if TYPE_CHECKING:
     from dikkat_runtime.cli.program import Group
 
-CATALOGS = Path(__file__).parents[1]
 COMMANDS = {
     "quickstart": "Train on the bundled phrasebook of English, French and Turkish: two to three minutes on two cores.",
     "train": "Train a model from your own text.",

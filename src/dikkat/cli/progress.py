@@ -134,11 +134,9 @@ class TrainProgress:
 class Announced(WorkProgress):
     """Print on standard error what takes a while, how far it is, and what time is left.
 
-    Immediately on a terminal, elsewhere after `ANNOUNCED_AFTER`.
-
-    So a mistake that is found early stays the one line that a program reads. On a terminal the message is taken back
-    where a mistake of the user ends the work and nothing stands below it. No thread waits, since a process with threads
-    cannot be copied into workers.
+    It is printed immediately on a terminal, elsewhere after `ANNOUNCED_AFTER`, so that a mistake that is found early
+    stays the one line that a program reads. On a terminal the message is taken back where a mistake of the user ends
+    the work and nothing stands below it. No thread waits, since a process with threads cannot be copied into workers.
     """
 
     def __init__(self, what: str) -> None:

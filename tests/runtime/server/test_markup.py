@@ -42,6 +42,8 @@ def test_a_text_is_cut_at_its_sentences_and_lines(text: str, expected: list[str]
 def test_ordinals_of_a_language_end_no_sentence() -> None:
     assert segments(split_text("Bu 3. Madde ile ilgili. Evet.", "tr")) == ["Bu 3. Madde ile ilgili.", "Evet."]
     assert segments(split_text("I have 3. You have 4.", "en")) == ["I have 3.", "You have 4."]
+    joined = split_text("The cat sleeps.The dog eats. Why? これは犬です。猫です。", "en")
+    assert "".join(part.text for part in joined) == "The cat sleeps. The dog eats. Why? これは犬です。猫です。"
 
 
 def test_a_long_sentence_is_cut_so_that_memory_stays_bounded() -> None:

@@ -96,14 +96,14 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _in_language(arguments: Sequence[str]) -> list[str]:
     """Return the arguments without --language, in which the messages of the process are from now on."""
-    from dikkat_runtime.localization import LANGUAGES, add_catalogs, language, pop_language_option
+    from dikkat_runtime.localization import LANGUAGES, language, pop_language_option
 
     kept = pop_language_option(arguments)
     if language() != LANGUAGES[0]:
         from dikkat_runtime.cli.program import toolkits
 
-        for toolkit in toolkits():
-            add_catalogs(toolkit.CATALOGS)
+        # with each comes its catalog
+        toolkits()
     return kept
 
 

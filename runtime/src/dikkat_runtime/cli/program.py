@@ -2,8 +2,8 @@
 
 An entry point of the group `dikkat.commands` names a module with COMMANDS (what part command does in a sentence, by
 name), `command` (from a name to a function with the options of `options`, or a `Group`), `prepare`, which is called
-before one of them runs, CATALOGS, the folder of its messages, GREETING, what the program says to no words at all, and
-optionally `ranks`, as `dikkat.cli.rank_endings`.
+before one of them runs, GREETING, what the program says to no words at all, and optionally `ranks`, as
+`dikkat.cli.rank_endings`.
 """
 
 import sys

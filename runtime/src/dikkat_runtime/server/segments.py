@@ -11,6 +11,7 @@ from typing import ParamSpec, TypeVar
 from dikkat_runtime.documents.placement import MAX_WHOLE_LENGTH
 from dikkat_runtime.text.normalizing import enclosed
 from dikkat_runtime.text.placeholders import has_words
+from dikkat_runtime.text.segmentation import join
 from dikkat_runtime.text.sentences import cut_at_sentences
 
 P = ParamSpec("P")
@@ -47,6 +48,10 @@ def split_text(
     for line in re.split(r"([\r\n]+)", text) if lines else [text]:
         is_whole = not sentences or len(line) <= whole or enclosed(line.strip(), language) is not None
         for sentence in [line] if is_whole else cut_at_sentences(line, language):
+            ends = "" if not parts or parts[-1].is_fixed else parts[-1].text[-1]
+            if ends and join((ends, sentence[:1])) == f"{ends} {sentence[:1].strip()}":
+                # where no space stood between two sentences there is one, as in a line that is translated whole
+                parts.append(Part(" ", is_fixed=True))
             for piece in pieces(sentence):
                 parts += _stripped(piece)
     return parts
