@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser
 from tests.system.chromium import Watched, chromium, watched
-from tests.system.sample_page import SOURCE, TARGET, sample_page, sample_sentence
+from tests.system.sample_page import KINDS, SOURCE, TARGET, sample_page, sample_sentence
 
 from dikkat.explain.explorer.document import HeadOff, MapKind, Page, Saliency, TokenizedText, assemble
 from dikkat.explain.head_analysis.alignment_head import rank_correlation
@@ -228,6 +228,19 @@ def test_the_role_of_each_head_is_that_of_the_library_with_its_strength(browser:
         assert pressed(page, "Heads") == ["2"]
         assert "Head 2: previous token " in page.text("#roles .roles li:nth-child(2)")
         assert page.count("#guided") == 0
+
+
+def test_over_the_training_each_role_has_its_strength(browser: Browser, tmp_path: Path) -> None:
+    def over_looks(first: object, last: object) -> dict[str, object]:
+        return {kind: [[[first, last]] * 3] * 2 for kind in KINDS}
+
+    training = {"updates": [100, 1500], "losses": [[100, 2.0], [1500, 1.0]], "entropy": over_looks(1.0, 0.5),
+                "roles": over_looks(None, "before"), "shares": over_looks(0.0, 0.92)}  # fmt: skip
+    path = written(replace(sample_page(sentences=[FIRST, FIRST]), training=training), tmp_path)
+    with watched(browser, path) as page:
+        assert "Over all sentences: Head 1: previous token 92% since update 1,500." in page.text(".roles-now")
+        page.page.locator("#look").fill("0")
+        assert "Head 1: nowhere in particular since update 100." in page.text(".roles-now")
 
 
 def test_the_guided_head_is_named_and_found(browser: Browser, tmp_path: Path) -> None:

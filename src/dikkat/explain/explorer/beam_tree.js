@@ -28,8 +28,8 @@ function beamTree(beam) {
   const parts = [...edges, ...nodes.map((node) => [node, treeNode(node)])];
   svg.append(...parts.map(([, part]) => part));
   const scroll = element("div", { class: "scroll tree-box", tabindex: 0 }, svg);
-  const follow = (path) => parts.forEach(([{ step, rank }, part]) => part.classList.toggle("best", path[step - 1] === rank));
-  return { node: scroll, show: (step) => showTree(scroll, svg, step), follow };
+  const highlight = (path) => parts.forEach(([{ step, rank }, part]) => part.classList.toggle("best", path[step - 1] === rank));
+  return { node: scroll, show: (step) => showTree(scroll, svg, step), highlight };
 }
 
 function left(step) {

@@ -16,7 +16,7 @@ function decodingTab() {
   const row = element("ul", { class: "live-row", id: "live-row" });
   const tree = sentence.beam ? beamTree(sentence.beam) : null;
   const table = element("div", { id: "candidates" });
-  const whole = tree ? hypothesesPane(sentence, tree.follow) : null;
+  const whole = tree ? hypothesesPane(sentence, tree.highlight) : null;
   const show = () => {
     title.textContent = say("Step {step} of {count}", { step: state.step, count });
     slider.value = state.step;

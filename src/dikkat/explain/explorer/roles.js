@@ -35,10 +35,10 @@ function headRoles(packed, kind, keys) {
   const sums = Array.from({ length: heads }, () => new Float64Array(ROLES.length));
   const matrices = sums.map((_, head) => matrixOf(packed, head).values);
   for (let query = 0; query < T; query++) {
-    const seen = kind === "decoder-self" ? query + 1 : S;
+    const visibleKeys = kind === "decoder-self" ? query + 1 : S;
     for (let key = 0; key < S; key++) {
       const role = roleAt(query, key);
-      if (key < seen) even[role] += 1 / (seen * T);
+      if (key < visibleKeys) even[role] += 1 / (visibleKeys * T);
       for (let head = 0; head < heads; head++) sums[head][role] += matrices[head][query * S + key] / T;
     }
   }
