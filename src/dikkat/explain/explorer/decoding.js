@@ -94,7 +94,7 @@ function candidateTable(beam, step) {
       element("td", {}, element("b", {}, percent(ownProbability(beam, step, candidates[rank])))), element("td", {}, percent(Math.exp(logProbability))), element("td", {}, number(logProbability)), element("td", {}, number(score)),
       element("td", {}, element("span", { class: `fate ${fate}` }, say(FATES[fate])))));
   const head = [say("rank"), say("Continuation"), say("probability of the token"), say("of all so far"), say("log p, cumulative"), say("score"), say("fate")].map((name) => element("th", { scope: "col" }, name));
-  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+  return element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("What it considered in this step") }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 
 // The last tokens of the hypothesis that stood at `slot` after `step`.
