@@ -95,7 +95,7 @@ def sample_beam() -> Beam:
     steps.append([Candidate(0, tokens[3], -0.8, -0.2, "lives"), Candidate(1, "▁alt", -5.0, -1.0, "lives")])
     steps.append([Candidate(0, tokens[4], -0.9, -0.2, "lives"), Candidate(1, ".", -6.0, -1.0, "falls")])
     steps.append([Candidate(0, "<eos>", -1.0, -0.2, "ends")])
-    return Beam(2, steps, [0, 1, 0, 0, 0, 0])
+    return Beam(2, steps, [("Das Tier ist müde", [0, 1, 0, 0, 0, 0]), ("Das Vieh", [0, 0, 1])])
 
 
 def sample_page(name: str = "sample", sentences: Sequence[PageSentence] | None = None) -> Page:

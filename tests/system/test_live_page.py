@@ -6,6 +6,7 @@ import json
 import random
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -279,6 +280,87 @@ def test_six_steps_show_the_cell_that_was_clicked(page: Watched, trained: Path) 
     page.until("() => document.querySelectorAll('.cell-table tr.best').length === 1")
     page.until(f"() => document.querySelector('#six4 .formula').textContent.endsWith('{weight:.3f}')")
     assert float(page.text("#six2 .formula").rsplit(" = ", 1)[1].replace("−", "-")) == pytest.approx(score, abs=0.006)
+
+
+def test_six_steps_open_at_the_strongest_key(page: Watched, trained: Path) -> None:
+    """Without a cell that was chosen, and of a row that was: the key that this head looks at most."""
+    maps = Attending(Translator.load(trained, engine="torch")).forced(TEXT, written(trained, TEXT)).maps
+    (first, *_) = [each.weights for each in maps if each.kind == "cross"]
+    chosen = """[...document.querySelectorAll('.six .tokens')]
+        .map((list) => [...list.children].findIndex((node) => node.matches('.chosen')))"""
+    page.click("#tab-six")
+    page.page.wait_for_selector("#six6")
+    assert page.run(chosen) == [0, first[0].argmax()]
+    page.page.locator(".six .tokens").first.locator(".token").nth(2).click()
+    page.until("() => document.querySelector('#six1')")
+    assert page.run(chosen) == [2, first[2].argmax()]
+    page.click("#tab-maps")
+    page.page.locator(".column.right .token").nth(1).click()
+    page.click("#show-six")
+    page.page.wait_for_selector("#six6")
+    assert page.run(chosen) == [first[:, 1].argmax(), 1]
+    type_text(page, "the dog")
+    page.page.wait_for_selector("#six6")
+    maps = Attending(Translator.load(trained, engine="torch")).forced("the dog", written(trained, "the dog")).maps
+    (first, *_) = [each.weights for each in maps if each.kind == "cross"]
+    assert page.run(chosen) == [0, first[0].argmax()]
+
+
+def test_the_sentences_of_the_beam_are_those_of_the_native_engine_and_the_step_stays(
+    page: Watched, trained: Path
+) -> None:
+    (best,) = Translator.load(trained, engine="native").translate([TEXT], beam_size=5, n_best=5)
+    page.click("#tab-decoding")
+    page.click("#forward")
+    page.click("#forward")
+    assert page.count("#hypotheses tbody tr") == 1
+    page.click("#wider-beam")
+    page.page.wait_for_selector("#hypotheses tbody tr:nth-child(5)")
+    assert page.text(".step-title").startswith("Step 3 of")
+    expected = [best, *best.alternatives]
+    assert page.texts("#hypotheses tbody button") == [one.text for one in expected]
+    scores = [float(each.replace("−", "-")) for each in page.texts("#hypotheses tbody td:nth-child(5)")]
+    assert scores == pytest.approx([one.score for one in expected], abs=0.006)
+    page.click("#hypotheses tbody tr:nth-child(3) button")
+    page.click("#show-hypothesis")
+    page.page.wait_for_selector("#best-again")
+    ready(page)
+    assert page.text("#target-text") == expected[2].text
+    assert page.texts(".written >> nth=0 >> .said") == [*expected[2].tokens, "<eos>"]
+    assert page.text(".step-title").startswith("Step 3 of")
+    page.click("#tab-heads")
+    page.page.wait_for_selector(".square")
+    page.click(".square")
+    assert page.text("#without .line") == expected[0].text
+    page.click("#tab-decoding")
+    page.click("#best-again")
+    ready(page)
+    assert page.text("#target-text") == expected[0].text
+    page.click('[aria-label="Search"] [data-value="1"]')
+    ready(page)
+    assert page.text(".step-title").startswith("Step 3 of")
+    type_text(page, "the dog")
+    assert page.text(".step-title").startswith("Step 1 of")
+
+
+def test_the_page_that_computes_names_roles_and_the_guided_head(
+    browser: Browser, trained: Path, tmp_path: Path
+) -> None:
+    model = open_for_web(trained, "float32")
+    path = tmp_path / "page.html"
+    path.write_text(
+        live_page(replace(model, details={**model.details, "guided": (0, 1)}), examples=TEXTS), encoding="utf-8"
+    )
+    with watched(browser, path) as page:
+        ready(page)
+        lines = page.texts("#roles .roles li")
+        assert len(lines) == model.settings["num_heads"]
+        assert all(re.fullmatch(r"Head \d: (nowhere in particular|[\w ]+ [\d.]+%)", line) for line in lines), lines
+        page.click("#show-guided")
+        assert page.text(".picture h2") == "Encoder self-attention · Layer 1"
+        assert page.texts('[aria-label="Heads"] [aria-pressed="true"]') == ["2"]
+        page.click('[data-head="0"]')
+        assert page.texts('[aria-label="Heads"] [aria-pressed="true"]') == ["1"]
 
 
 def test_positions_are_drawn_and_can_be_left_out(page: Watched, trained: Path) -> None:

@@ -69,9 +69,6 @@ def _mapped(value: Any, say: Callable[[str], str]) -> Any:
     return say(value) if isinstance(value, str) else value
 
 
-# Write an explanation as JSON: its text, and every number with all its digits.
-
-
 def as_json(explanation: Explanation, traced: Trace | ModelTrace | dict[str, Any]) -> str:
     """Return one JSON object: title, introduction, steps (heading and text), ending, and the numbers behind it."""
     content: dict[str, Any] = {
@@ -95,9 +92,6 @@ def as_json(explanation: Explanation, traced: Trace | ModelTrace | dict[str, Any
     return json.dumps({**content, **numbers}, ensure_ascii=False, indent=2, allow_nan=False) + "\n"
 
 
-# Write an explanation as HTML.
-
-
 def as_html(explanation: Explanation) -> list[str]:
     """Return the explanation as parts of a page."""
     parts = [heading(explanation.title, 1), *map(paragraph, explanation.introduction)]
@@ -117,9 +111,6 @@ def _html_table(table: Table) -> str:
         for row in (*table.rows, *([table.total] if table.total else []))
     )
     return f'<div class="wide"><table><tr>{head}</tr>{"".join(rows)}</table></div>'
-
-
-# Write an explanation as text and tables for a terminal.
 
 
 def as_table(explanation: Explanation, width: int = 100) -> str:

@@ -17,7 +17,7 @@ from dikkat_runtime.engine.settings import COMMON, NeedsTorchError, model_settin
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run.config import labels_of, read_config, section
+from dikkat_runtime.run.config import guided_indices, labels_of, read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.run.weights import read_weights
@@ -110,6 +110,7 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
         details={
             "longest": max(limits.longest, default_limits(MAX_SOURCE_TOKENS, positions).longest),
             "search": {"lengthPenalty": defaults.length_penalty, "thorough": defaults.thorough},
+            "guided": guided_indices(config),
             "reading": reading_table(languages, limits, usual_forms_of(config, languages[0]), source.unmet_marks),
         },
     )

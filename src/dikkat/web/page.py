@@ -90,6 +90,7 @@ def live_page(
         "sentences": [],
         "examples": list(examples),
         "lesson": lesson,
+        "guided": model.details.get("guided"),
     }
     scripts = {
         "ENGINE": in_one_scope([service_script()]),

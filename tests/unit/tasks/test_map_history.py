@@ -13,6 +13,7 @@ from tests.unit.tasks.test_watching import SETTINGS, Watcher, data, tensors
 
 from dikkat.cli.heads import TARGETS
 from dikkat.config import build_config
+from dikkat.explain.head_analysis.importance import HeadName
 from dikkat.models.factory import build_language_model, build_model
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
@@ -111,6 +112,9 @@ def test_the_page_and_the_table_tell_since_when(kept: RunDirectory) -> None:
     first = shown.sentence(0, 0)["cross", 2, 1].weights.astype(np.float64)
     entropy = -(first * np.log(first)).sum(axis=1).mean()
     assert page["training"]["entropy"]["cross"][1][0][0] == pytest.approx(entropy, abs=1e-4)
+    stats = shown.stats[-1][HeadName("decoder", 1, "cross", 0)]
+    assert page["training"]["roles"]["cross"][1][0][-1] == stats.target
+    assert page["training"]["shares"]["cross"][1][0][-1] == pytest.approx(stats.target_share, abs=1e-4)
     heading, *lines = shown.lines(TARGETS)
     assert f"{len(updates)} snapshots" in heading
     assert len(lines) == 2 + 2 * 2 * 2

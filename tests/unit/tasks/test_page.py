@@ -17,6 +17,7 @@ from dikkat.tasks.inspection.page import BEAM, MAX_TOKENS, collect_page, write_p
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import CannotCreateError, DataError, UsageError
+from dikkat_runtime.run.config import guided_indices
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -54,10 +55,32 @@ def test_maps_and_search_are_of_the_best_translation(translator: Translator, pag
     assert sentence.score == pytest.approx(best.score)
     assert sentence.target.tokens == ("<bos>", *best.tokens, "<eos>")
     assert sentence.beam is not None
-    path = [step[rank] for step, rank in zip(sentence.beam.steps, sentence.beam.path, strict=True)]
+    text, ranks = sentence.beam.hypotheses[0]
+    assert text == best.text
+    path = [step[rank] for step, rank in zip(sentence.beam.steps, ranks, strict=False)]
     assert tuple(item.token for item in path)[: len(best.tokens)] == best.tokens
     assert path[-1].score == pytest.approx(best.score, rel=1e-5)
     assert all(len(step) <= 2 * BEAM.beam_size for step in sentence.beam.steps)
+
+
+def test_the_hypotheses_are_the_n_best_of_the_search(translator: Translator, page: Page) -> None:
+    beam = page.sentences[0].beam
+    assert beam is not None
+    options = BeamOptions(n_best=BEAM.beam_size)
+    best = next(translator.stream([SENTENCES[0]], options, retry_loops=False))
+    expected = (best, *best.alternatives)
+    assert [text for text, _ in beam.hypotheses] == [one.text for one in expected]
+    ends = [beam.steps[len(path) - 1][path[-1]] for _, path in beam.hypotheses]
+    assert [end.score for end in ends] == pytest.approx([one.score for one in expected], rel=1e-5)
+
+
+def test_the_guided_head_is_that_of_the_settings() -> None:
+    model = {"encoder_layers": 3}
+    guided = {"guided_weight": 1.0, "guided_layer": None, "guided_head": 2}
+    assert guided_indices({"model": model, "training": guided}) == (2, 1)
+    assert guided_indices({"model": model, "training": {**guided, "guided_layer": 1}}) == (0, 1)
+    assert guided_indices({"model": model, "training": {**guided, "guided_weight": 0.0}}) is None
+    assert guided_indices({}) is None
 
 
 def test_a_forced_target_is_teacher_forced(translator: Translator, page: Page) -> None:

@@ -86,6 +86,14 @@ def section(config: Mapping[str, Any], name: str, where: Path) -> dict[str, Any]
     return content
 
 
+def guided_indices(config: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Return layer and head of the encoder, from 0, that a run of these settings guided; None where it guided none."""
+    training = config.get("training", {})
+    if not training.get("guided_weight"):
+        return None
+    return (training["guided_layer"] or config["model"]["encoder_layers"]) - 1, training["guided_head"] - 1
+
+
 def labels_of(run: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
     """Return the classes of a classifier, in the order of training. Raises `DataError`."""
     labels = config.get("labels")

@@ -20,12 +20,7 @@ function layers() {
 }
 
 function heads() {
-  const buttons = [...allHeads()].map((head) =>
-    button(String(head + 1), {
-      class: "head", "aria-pressed": String(!state.rollout && state.heads.has(head)), "data-head": head,
-      title: say("Head {number}", { number: head + 1 }), "aria-label": say("Head {number}", { number: head + 1 }),
-      style: { "--colour": headColour(head) }, onclick: () => (state.rollout ? change({ rollout: false, heads: new Set([head]) }) : toggleHead(head)),
-    }));
+  const buttons = [...allHeads()].map(headButtons);
   const all = button(say("All"), { id: "all-heads", onclick: chooseAllHeads });
   const canRoll = state.tab === "maps" && currentSentence().rollout[state.kind];
   const roll = canRoll
@@ -33,6 +28,19 @@ function heads() {
     : null;
   return element("div", { class: "group" }, element("span", { class: "label" }, say("Heads")),
     element("div", { class: "segments heads", role: "group", "aria-label": say("Heads") }, ...buttons, all, ...[roll].filter(Boolean)));
+}
+
+// A head, which is shown alone by a click, and the sign next to it, which hides it or shows it again.
+function headButtons(head) {
+  const number = head + 1;
+  const isShown = !state.rollout && state.heads.has(head);
+  const role = state.rollout ? "" : roleText(rolesOf(state.kind, state.layer)[head]);
+  const label = isGuided(state.kind, state.layer, head) ? say("Show head {number} alone, which was guided in training", { number }) : say("Show head {number} alone", { number });
+  const hiding = isShown ? say("Hide head {number}", { number }) : say("Show head {number} too", { number });
+  return element("span", { class: "head-choice" },
+    button(String(number), { class: `head${isGuided(state.kind, state.layer, head) ? " is-guided" : ""}`, "aria-pressed": String(isShown), "data-head": head, "aria-label": label,
+      title: [label, role].filter(Boolean).join(" · "), style: { "--colour": headColour(head) }, onclick: ({ shiftKey }) => (shiftKey ? toggleHead(head) : showAlone(head)) }),
+    button(isShown ? "−" : "+", { class: "hide-head", "data-hide": head, "aria-label": hiding, title: hiding, onclick: () => toggleHead(head) }));
 }
 
 function chooseAllHeads() {

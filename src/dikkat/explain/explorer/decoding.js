@@ -16,6 +16,7 @@ function decodingTab() {
   const row = element("ul", { class: "live-row", id: "live-row" });
   const tree = sentence.beam ? beamTree(sentence.beam) : null;
   const table = element("div", { id: "candidates" });
+  const whole = tree ? hypothesesPane(sentence, tree.highlight) : null;
   const show = () => {
     title.textContent = say("Step {step} of {count}", { step: state.step, count });
     slider.value = state.step;
@@ -33,20 +34,42 @@ function decodingTab() {
   };
   decodingTab.go = (change) => go(state.step + change);
   const search = tree
-    ? [heading(say("The beam")), tree.node, element("p", { class: "muted note" }, say("Columns are steps, rows the ranks in the beam, best on top. The thick path became the translation; ■ is a finished hypothesis.")), heading(say("What it considered")), table]
-    : [element("p", { class: "muted" }, say("The target was given, so nothing was searched."))];
+    ? [heading(say("What it considered in this step")), table, heading(say("The beam")), tree.node, element("p", { class: "muted note" }, say("Columns are steps, rows the ranks in the beam, best on top, each token with its own probability. The thick path is that of the chosen sentence; ■ is a finished hypothesis."))]
+    : [element("p", { class: "muted" }, sentence.isGiven ? say("The target was given, so nothing was searched.") : say("This file holds the maps alone, and nothing of the search."))];
   const node = element("div", { class: "decoding" },
     element("div", { class: "stepper" }, back, slider, forward, title),
-    element("div", { class: "pane" }, heading(say("Written so far")), written),
+    element("div", { class: "pane" }, heading(say("Written so far")), written, element("p", { class: "muted note", id: "sureness" }, sureness(sentence))),
     element("div", { class: "pane" }, heading(`${say("Where it looks now")} · ${say("Cross-attention")}, ${say("Layer {number}", { number: state.layer + 1 })}`), row),
     element("div", { class: "pane" }, ...search));
-  return { node, ready: show };
+  const ready = () => {
+    show();
+    whole?.ready();
+  };
+  if (whole) node.lastChild.before(whole.node);
+  return { node, ready };
 }
 
-
+// The tokens in their words, each with its own probability below it, and below a word of several tokens that of the word.
 function writtenTokens(sentence, step) {
-  return sentence.target.tokens.slice(1).map((token, index) =>
-    isolated(token, { class: `said ${index + 1 === step ? "now" : index + 1 > step ? "later" : ""}` }));
+  const { tokens, numbers } = sideOf(sentence.target, 1, sentence.target.tokens.length);
+  const probabilities = writtenProbabilities(sentence);
+  const tokenAt = (index) => saidToken(tokens[index], probabilities?.[index] ?? null, index + 1 === step ? "now" : index + 1 > step ? "later" : "");
+  const words = Array.from({ length: numbers.at(-1) + 1 }, () => []);
+  numbers.forEach((word, index) => words[word].push(index));
+  return words.map((members) => {
+    const isWhole = members.length > 1 && probabilities;
+    const share = isWhole ? members.reduce((product, index) => product * (probabilities[index] ?? 1), 1) : 0;
+    return element("span", { class: "said-word" }, element("span", {}, ...members.map(tokenAt)),
+      isWhole ? element("small", { class: "of-word" }, say("word {share}", { share: percent(share) })) : null);
+  });
+}
+
+// How sure the model was of what it wrote, in a sentence.
+function sureness(sentence) {
+  const probabilities = writtenProbabilities(sentence);
+  if (!probabilities) return say("The probabilities of these tokens are not in this file.");
+  const whole = probabilities.reduce((product, share) => product * share, 1);
+  return say("Below each token its own probability, given all before it; all together {share}.", { share: percent(whole) });
 }
 
 // One bar a source token, made of one piece a head; together they are the mean weight.
@@ -65,20 +88,20 @@ function candidateTable(beam, step) {
   const candidates = beam.steps[step - 1];
   if (!candidates) return element("p", { class: "muted" }, "–");
   const rows = candidates.map(([parent, token, logProbability, score, fate], rank) =>
-    element("tr", { class: `${fate}${beam.path[step - 1] === rank ? " best" : ""}` },
+    element("tr", { class: `${fate}${shownHypothesis(beam).path[step - 1] === rank ? " best" : ""}` },
       element("td", {}, String(rank + 1)),
       element("td", {}, element("span", { class: "muted" }, `${prefixOf(beam, step - 1, parent)} `), isolated(token)),
-      element("td", {}, number(logProbability)), element("td", {}, number(score)),
+      element("td", {}, element("b", {}, percent(ownProbability(beam, step, candidates[rank])))), element("td", {}, percent(Math.exp(logProbability))), element("td", {}, number(logProbability)), element("td", {}, number(score)),
       element("td", {}, element("span", { class: `fate ${fate}` }, say(FATES[fate])))));
-  const head = [say("rank"), say("Continuation"), say("log p"), say("score"), say("fate")].map((name) => element("th", { scope: "col" }, name));
-  return element("div", { class: "scroll" }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
+  const head = [say("rank"), say("Continuation"), say("probability of the token"), say("of all so far"), say("log p, cumulative"), say("score"), say("fate")].map((name) => element("th", { scope: "col" }, name));
+  return element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("What it considered in this step") }, element("table", {}, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows)));
 }
 
 // The last tokens of the hypothesis that stood at `slot` after `step`.
 function prefixOf(beam, step, slot) {
   const tokens = [];
   for (; step > 0; step--) {
-    const [parent, token] = beam.steps[step - 1].filter((candidate) => candidate[4] === "lives")[slot];
+    const [parent, token] = livingAfter(beam, step)[slot];
     tokens.unshift(shortened(token, 16));
     slot = parent;
   }

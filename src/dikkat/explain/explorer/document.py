@@ -17,9 +17,6 @@ import numpy.typing as npt
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.localization import script_messages
 
-# Put template, style, scripts and data into one HTML file that makes no request.
-
-
 _HERE = Path(__file__).parent
 SCRIPTS = (
     "language.js",
@@ -38,6 +35,8 @@ SCRIPTS = (
     "differences.js",
     "heads_off.js",
     "importance.js",
+    "roles.js",
+    "hypotheses.js",
     "controls.js",
     "keyboard.js",
     "training.js",
@@ -214,8 +213,8 @@ class Beam:
     size: int
     steps: Sequence[Sequence[Candidate]]
     """Candidates of each step, best first."""
-    path: Sequence[int]
-    """Index of the candidate of each step that belongs to the target."""
+    hypotheses: Sequence[tuple[str, Sequence[int]]]
+    """Text of each hypothesis that the search ended with, and index of its candidate of each step; first the target."""
 
 
 class HeadOff(NamedTuple):
@@ -271,6 +270,8 @@ class Page:
     """What a page over training shows beside its sentences, which are those of one text after the other."""
     lesson: Mapping[str, Any] | None = None
     """A lesson above the sentences; see `dikkat.explain.lesson.answered`."""
+    guided: tuple[int, int] | None = None
+    """Layer and head of the encoder, from 0, that training told what to attend to."""
 
     @property
     def kinds(self) -> list[MapKind]:
@@ -282,8 +283,8 @@ class Page:
         """Return the tabs that have something to show: only a decoder with a source writes step by step."""
         if "cross" not in self.kinds:
             return ["maps"]
-        searched = any(one.beam or one.heads_off or one.saliency for one in self.sentences)
-        return ["maps", "decoding", *(["heads", "importance"] if searched else [])]
+        kept = {"heads": lambda one: one.heads_off, "importance": lambda one: one.saliency}
+        return ["maps", "decoding", *(tab for tab, of in kept.items() if any(map(of, self.sentences)))]
 
 
 def as_json(page: Page) -> str:
@@ -298,6 +299,7 @@ def as_json(page: Page) -> str:
         "tabs": page.tabs,
         "training": page.training,
         "lesson": page.lesson,
+        "guided": page.guided,
         "sentences": [_sentence(sentence, longest_dense) for sentence in page.sentences],
     }
     return json.dumps(content, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
@@ -327,9 +329,8 @@ def _sentence(sentence: PageSentence, longest_dense: int) -> dict[str, Any]:
         "rollout": _maps(sentence.rollout, longest_dense),
         "beam": None if sentence.beam is None else _beam(sentence.beam),
         "headsOff": [head_off._replace(score=round(head_off.score, 4)) for head_off in sentence.heads_off],
-        "saliency": None
-        if saliency is None
-        else {
+        "saliency": saliency
+        and {
             "gradient": packed(saliency.gradient[None], longest_dense),
             "occlusion": packed(saliency.occlusion[None], longest_dense),
         },
@@ -350,4 +351,4 @@ def _beam(beam: Beam) -> dict[str, Any]:
         [one._replace(log_probability=round(one.log_probability, 4), score=round(one.score, 4)) for one in step]
         for step in beam.steps
     ]
-    return {"size": beam.size, "steps": steps, "path": list(beam.path)}
+    return {"size": beam.size, "steps": steps, "hypotheses": beam.hypotheses}

@@ -16,6 +16,7 @@ function drawPage() {
 function drawFrame() {
   document.documentElement.dataset.theme = state.theme;
   document.documentElement.lang = state.language;
+  drawElsewhere();
   document.title = `dikkat · ${visible(DATA.name)}`;
   document.querySelector(".skip").textContent = say("Skip to the picture");
   const isEnglish = state.language === "en";
@@ -25,13 +26,27 @@ function drawFrame() {
   drawPicker();
 }
 
+// A file of maps alone has no tab that needs the model: a line says where those are.
+function drawElsewhere() {
+  const line = document.getElementById("elsewhere");
+  if (!line) return;
+  const missing = ["heads", "importance"].filter((tab) => !TABS.includes(tab)).map((tab) => `“${say(TAB_NAMES[tab])}”`);
+  line.hidden = !KINDS.includes("cross") || !missing.length;
+  line.textContent = say("Not in this file: {names}. They need the model: dikkat.show(RUN, text) in a notebook, or the page that dikkat page RUN --out page.html writes.", { names: missing.join(", ") });
+}
+
 function drawSentence() {
   const sentence = currentSentence();
   setText("source-text", visible(sentence.source.text));
   setText("target-text", visibleLines(sentence.translation ?? sentence.target.text));
   document.getElementById("source-text").lang = DATA.sourceLanguage;
   document.getElementById("target-text").lang = DATA.targetLanguage;
-  setText("score", sentence.caption?.() ?? (sentence.score === null ? say("given target") : say("score {score}", { score: number(sentence.score) })));
+  setText("score", sentence.caption?.() ?? (sentence.score === null ? say("given target") : scoreLine(sentence)));
+}
+
+function scoreLine({ beam, score }) {
+  const shown = say("score {score}", { score: number(score) });
+  return beam ? `${shown} · ${say("probability {share}", { share: percent(shownHypothesis(beam).probability) })}` : shown;
 }
 
 // The translation of a whole text has as many lines as the text.
@@ -60,7 +75,7 @@ function mapsTab() {
   const view = { heat: heatMaps, links: linksView, text: textView }[state.view](picture);
   const note = picture.kept ? element("p", { class: "muted note" }, say("This sentence is long: only the largest {count} weights of each row are in the file.", { count: picture.kept })) : null;
   const title = heading(`${say(LONG_KIND_NAMES[state.kind])} · ${say("Layer {number}", { number: state.layer + 1 })}`);
-  const node = element("div", { class: "look" }, element("div", { class: "pane picture" }, title, ...[note].filter(Boolean), view.node, describedPicture(picture)), readout(picture));
+  const node = element("div", { class: "look" }, element("div", { class: "pane picture" }, title, ...[note].filter(Boolean), view.node, describedPicture(picture), state.rollout ? null : rolesPane()), readout(picture));
   return { node, ready: view.ready };
 }
 

@@ -2,8 +2,8 @@
 
 function headsTab() {
   const sentence = currentSentence();
-  if (!sentence.headsOff.length) return { node: element("p", { class: "muted" }, say("The file was made without this.")) };
-  const before = sentence.target.text;
+  if (!sentence.headsOff.length) return { node: element("p", { class: "muted" }, say("The file was made without this: dikkat page RUN --out page.html writes a page that computes it.")) };
+  const before = textWithAll(sentence);
   const count = before.split(" ").length;
   const offs = sentence.headsOff.map(([kind, layer, head, text, score]) => ({ kind, layer, head, text, score, changed: countChanges(before, text) }));
   const result = element("div", { class: "pane result", id: "without", "aria-live": "polite" });
@@ -18,6 +18,11 @@ function headsTab() {
     offs.some((off) => off.changed) ? null : element("p", { class: "muted", id: "no-head" }, say("No head changes the translation when it alone is switched off: the others know enough.")), result);
   choose(state.off);
   return { node };
+}
+
+// What the search writes with all heads, also while another hypothesis is shown.
+function textWithAll({ beam, target }) {
+  return beam ? beam.hypotheses[0][0] : target.text;
 }
 
 function headGrid(kind, offs, squares) {
@@ -42,9 +47,9 @@ function offResult(sentence, off, count) {
   const names = { kind: say(LONG_KIND_NAMES[off.kind]), layer: off.layer + 1, head: off.head + 1 };
   const score = off.score === null ? null : element("span", { class: "muted" }, ` ${say("score {score}", { score: number(off.score) })}`);
   return [
-    heading(say("With all heads")), element("p", { class: "line" }, isolated(sentence.target.text)),
+    heading(say("With all heads")), element("p", { class: "line" }, isolated(textWithAll(sentence))),
     heading(say("Without {kind}, layer {layer}, head {head}", names)),
-    element("p", { class: "line", id: "new-translation" }, ...markedDifferences(sentence.target.text, off.text), score),
+    element("p", { class: "line", id: "new-translation" }, ...markedDifferences(textWithAll(sentence), off.text), score),
     element("p", { class: "muted" }, off.changed ? say("{changed} of {count} words change", { changed: off.changed, count }) : say("Nothing changes.")),
   ];
 }

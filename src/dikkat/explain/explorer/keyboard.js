@@ -10,7 +10,8 @@ const KEYS = [
   ["t", msg("Next tab")],
   ["e  d  c", msg("Encoder, decoder, cross-attention")],
   ["[  ]", msg("Layer down, up")],
-  ["1–9  0", msg("Head on or off; all heads")],
+  ["1–9  0", msg("A head alone; all heads")],
+  ["Shift+1–9", msg("Hide a head, or show it again")],
   ["v", msg("Next view")],
   ["w", msg("Words or subwords")],
   ["r", msg("Rollout")],
@@ -48,7 +49,9 @@ function onKey(event) {
   if (tab && STEPS[event.key]) return change({ tab: nextOf(TABS, state.tab, STEPS[event.key]) });
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
   if (step && state.tab === "decoding" && !event.target.matches("input, .scroll")) return decodingTab.go(step);
-  if (/^[1-9]$/.test(event.key)) return toggleHead(Number(event.key) - 1);
+  const digit = /^Digit([1-9])$/.exec(event.shiftKey ? event.code : "")?.[1]; // with Shift its key is another sign
+  if (digit) return toggleHead(Number(digit) - 1);
+  if (/^[1-9]$/.test(event.key)) return showAlone(Number(event.key) - 1);
   KEY_ACTIONS[event.key]?.();
 }
 

@@ -39,9 +39,26 @@ function sidesOf(sentence, kind) {
 function sideOf(text, start, end) {
   const numbers = text.wordNumbers.slice(start, end);
   const first = numbers[0];
-  return {
+  return withSignsApart({
     tokens: text.tokens.slice(start, end),
     numbers: numbers.map((word) => word - first),
     words: text.words.slice(first, numbers.at(-1) + 1),
-  };
+  });
+}
+
+// A side whose words have no punctuation before or after them: it stands alone, as far as it has tokens of its own.
+function withSignsApart({ tokens, numbers, words }) {
+  const parts = words.flatMap((word, number) => {
+    const first = numbers.indexOf(number);
+    const end = numbers.lastIndexOf(number) + 1;
+    let [from, to] = [first, end];
+    while (from < to && isPunctuation(tokens[from])) from++;
+    while (to > from && isPunctuation(tokens[to - 1])) to--;
+    const [before, after] = [[first, from], [to, end]].map(([at, last]) => tokens.slice(at, last).map(named).join(""));
+    const isSplit = from < to && to - from < end - first && word.startsWith(before) && word.endsWith(after);
+    if (!isSplit) return [[word, end - first]];
+    const core = word.slice(before.length, word.length - after.length);
+    return [[before, from - first], [core, to - from], [after, end - to]].filter(([, count]) => count);
+  });
+  return { tokens, numbers: parts.flatMap(([, count], number) => Array(count).fill(number)), words: parts.map(([word]) => word) };
 }

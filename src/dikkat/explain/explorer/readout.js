@@ -36,8 +36,10 @@ function sameToken(query) {
 
 function written(query) {
   if (state.kind === "encoder-self" || state.words) return [];
-  const tokens = currentSentence().target.tokens;
-  return [element("p", { class: "muted" }, say("having read “{read}”, about to write “{written}”", { read: named(tokens[query]), written: named(tokens[query + 1]) }))];
+  const { tokens } = currentSentence().target;
+  const share = writtenProbabilities(currentSentence())?.[query];
+  const line = say("having read “{read}”, about to write “{written}”", { read: named(tokens[query]), written: named(tokens[query + 1]) });
+  return [element("p", { class: "muted" }, line, share === undefined ? "" : `: ${percent(share)}`)];
 }
 
 function weightChip(head, weight) {

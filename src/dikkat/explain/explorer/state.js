@@ -20,6 +20,7 @@ const state = {
   rows: { "decoder-self": "read", cross: "written" }, // how the decoder's rows are named
   step: 1,
   off: null, // number of the head switched off
+  hypothesis: 0, // rank of the hypothesis whose words are listed
   row: 0, // target token of the tab of importance
   language: document.documentElement.lang,
   theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
@@ -47,7 +48,7 @@ function change(changes) {
   const heads = [...state.heads].filter((head) => head < numHeads());
   state.heads = new Set(heads.length ? heads : allHeads());
   const isOtherText = textNumber() !== textNumber(before.sentence);
-  if (isOtherText) Object.assign(state, { step: 1, row: 0, off: null });
+  if (isOtherText) Object.assign(state, { step: 1, row: 0, off: null, hypothesis: 0 });
   if (isOtherText || ["kind", "words", "tab"].some((name) => state[name] !== before[name])) light.kept = null;
   light.pointed = null; // what was pointed at is drawn anew, so it cannot tell when the pointer leaves
   drawPage();
@@ -57,7 +58,13 @@ function allHeads() {
   return new Set(Array(numHeads()).keys());
 }
 
+function showAlone(head) {
+  if (head < numHeads()) change({ heads: new Set([head]), rollout: false });
+}
+
+// While a rollout is shown, no head is, so that one comes alone.
 function toggleHead(head) {
+  if (state.rollout) return showAlone(head);
   if (head >= numHeads()) return;
   const heads = new Set(state.heads);
   if (!heads.delete(head)) heads.add(head);

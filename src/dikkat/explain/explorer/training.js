@@ -2,10 +2,6 @@
 
 const FRAME_MILLISECONDS = 500;
 const CHART = { width: 640, height: 150, left: 34, right: 34, top: 10, bottom: 22 };
-const ROLE_NAMES = {
-  marks: msg("the special tokens"), punctuation: msg("punctuation"), before: msg("one position before"), same: msg("the same position"),
-  after: msg("one position after"), first: msg("the first token"), elsewhere: msg("other words"), null: msg("nowhere in particular"),
-};
 let playing = 0;
 
 // How many looks at one text stand after the other among the sentences.
@@ -77,11 +73,12 @@ function trainingChart(look) {
 
 // What each head of the chosen layer is drawn to after this update, and since when.
 function rolesNow(look) {
-  const roles = DATA.training.roles[state.kind][state.layer];
-  return element("p", { class: "roles muted" }, ...roles.map((role, head) => {
+  const { roles, shares } = DATA.training;
+  const drawn = (head, at) => ({ role: roles[state.kind][state.layer][head][at], share: shares[state.kind][state.layer][head][at] });
+  return element("p", { class: "roles-now muted" }, `${say("Over all sentences:")} `, ...roles[state.kind][state.layer].map((role, head) => {
     let since = look;
     while (since > 0 && role[since - 1] === role[look]) since -= 1;
     const update = DATA.training.updates[since].toLocaleString(state.language);
-    return element("span", {}, element("i", { class: "dot", style: { background: headColour(head) } }), say("Head {head}: {role} since update {update}.", { head: head + 1, role: say(ROLE_NAMES[role[look]]), update }), " ");
+    return element("span", {}, element("i", { class: "dot", style: { background: headColour(head) } }), say("Head {head}: {role} since update {update}.", { head: head + 1, role: roleText(drawn(head, look)), update }), " ");
   }));
 }

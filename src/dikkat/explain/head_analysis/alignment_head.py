@@ -18,8 +18,6 @@ from dikkat.explain.head_analysis.importance import HeadName
 from dikkat.nn.recorder import MapName
 from dikkat_runtime.errors import Message, joined, msg
 
-# Compute Spearman's rank correlation: whether two measures put the same tokens first.
-
 Array = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from dikkat.explain.attention_map import BEGIN, END
 from dikkat.explain.head_analysis.importance import HeadName
 from dikkat.nn.recorder import MapName
 
-# Compute the entropy of attention: how evenly a head spreads its weights.
-
 Array = NDArray[np.float64]
 
 

@@ -130,9 +130,6 @@ def least_useful(costs: Mapping[HeadName, Cost], count: int) -> list[HeadName]:
     return sorted(costs, key=lambda head: costs[head].loss)[:count]
 
 
-# Measure what a prediction depends on: gradient x input, and tokens hidden one at a time.
-
-
 # Compute attention rollout: through how many layers of attention a token reaches another one.
 
 Array = NDArray[np.float64]

@@ -16,6 +16,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.map_history import MapHistory
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.localization import language, translated
+from dikkat_runtime.run.config import guided_indices
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 Labels = Sequence[Callable[[Sequence[int]], list[str]]]
@@ -66,13 +67,15 @@ class OverTraining:
             for number in range(len(self.history.pairs))
             for look in range(len(updates))
         ]
-        entropy, roles = (
-            self._over_looks(lambda stats: round(stats.entropy, 4)),
-            self._over_looks(lambda stats: stats.target),
-        )
-        training = {"updates": updates, "losses": self.losses, "entropy": entropy, "roles": roles}
-        name = self.run.path.resolve().name
-        return assemble(Page(name, "", "", sentences, training, lesson), language(), refresh)
+        training = {
+            "updates": updates,
+            "losses": self.losses,
+            "entropy": self._over_looks(lambda stats: round(stats.entropy, 4)),
+            "roles": self._over_looks(lambda stats: stats.target),
+            "shares": self._over_looks(lambda stats: round(stats.target_share, 4)),
+        }
+        name, guided = self.run.path.resolve().name, guided_indices(self.run.read_config())
+        return assemble(Page(name, "", "", sentences, training, lesson, guided), language(), refresh)
 
     def write_page(self, out: Path, lesson: Mapping[str, Any] | None = None) -> None:
         """Write the page, with a lesson where there is one. Raises `DiskError` or `CannotCreateError`."""

@@ -25,6 +25,7 @@ from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.localization import language, translated
 from dikkat_runtime.notices import counted
+from dikkat_runtime.run.config import guided_indices
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
@@ -84,6 +85,7 @@ def collect_page(
             collector.sentence(number, *pair)
             for number, pair in enumerate(counted(list(zip(sentences, wanted, strict=True))))
         ],
+        guided=guided_indices(translator.config.model_dump()),
     )
 
 
@@ -102,7 +104,8 @@ def show(run: str | Path, text: str | None = None, target: str | None = None) ->
     sentences = [sentence for sentence, _ in model.sentences(text)] if target is None else [text]
     shown = sentences[:MAX_SENTENCES] or [text]
     whole = shown_page(
-        collect_page(model, shown, targets=[target] * len(shown), heads_off=False), model.attend(shown[0], target)
+        collect_page(model, shown, targets=[target] * len(shown), heads_off=len(shown) == 1),
+        model.attend(shown[0], target),
     )
     if len(shown) == len(sentences):
         return whole
@@ -140,9 +143,9 @@ class _Collector:
         source = self.translator.encode(text)
         if target is None:
             (maps,) = self.attending.hypotheses(text, BEAM)
-            hypothesis, steps = self._search(source)
-            written: Sequence[int] = hypothesis.tokens
-            score, beam = hypothesis.score, self._beam(hypothesis, steps)
+            hypotheses, steps = self._search(source)
+            written: Sequence[int] = hypotheses[0].tokens
+            score, beam = hypotheses[0].score, self._beam(hypotheses, steps)
         else:
             maps, score, beam = self.attending.forced(text, target), None, None
             language = self.translator.config.data.target_language
@@ -156,31 +159,28 @@ class _Collector:
             is_given=target is not None,
         )
 
-    def _search(self, source: Sequence[int]) -> tuple[Hypothesis, list[list[Branch]]]:
-        options = self.translator.defaults.resolved(BEAM)
+    def _search(self, source: Sequence[int]) -> tuple[list[Hypothesis], list[list[Branch]]]:
+        options = self.translator.defaults.resolved(replace(BEAM, n_best=BEAM.beam_size))
         tree = BeamTree(1, options)
         ids, mask = pad_sources([source], torch.device("cpu"), add_eos=self.translator.model.add_source_eos)
-        ((hypothesis,),) = beam_search(self.translator.model, ids, mask, options, tree.watch)
-        return hypothesis, tree.steps[0]
+        (hypotheses,) = beam_search(self.translator.model, ids, mask, options, tree.watch)
+        return hypotheses, tree.steps[0]
 
-    def _beam(self, hypothesis: Hypothesis, steps: Sequence[Sequence[Branch]]) -> Beam:
-        path = path_of(hypothesis, steps)
-        labels = self.translator.target_tokenizer.labels
+    def _beam(self, hypotheses: Sequence[Hypothesis], steps: Sequence[Sequence[Branch]]) -> Beam:
+        labels, decode = self.translator.target_tokenizer.labels, self.translator.target_tokenizer.decode
         # what each hypothesis that lives on has written so far, since a candidate may be a part of a character
         written: list[list[int]] = [[]]
         candidates = []
-        for step in steps[: len(path)]:
-            grown = [[*written[candidate.parent], candidate.token] for candidate in step]
+        for step in steps:
+            grown = [[*written[branch.parent], branch.token] for branch in step]
             candidates.append(
                 [
-                    Candidate(
-                        candidate.parent, labels(tokens)[-1], candidate.log_probability, candidate.score, candidate.fate
-                    )
-                    for candidate, tokens in zip(step, grown, strict=True)
+                    Candidate(branch.parent, labels(tokens)[-1], branch.log_probability, branch.score, branch.fate)
+                    for branch, tokens in zip(step, grown, strict=True)
                 ]
             )
-            written = [tokens for candidate, tokens in zip(step, grown, strict=True) if candidate.fate == "lives"]
-        return Beam(BEAM.beam_size, candidates, path)
+            written = [tokens for branch, tokens in zip(step, grown, strict=True) if branch.fate == "lives"]
+        return Beam(BEAM.beam_size, candidates, [(decode(one.tokens), path_of(one, steps)) for one in hypotheses])
 
     def _saliency(self, source: Sequence[int], written: Sequence[int]) -> Saliency | None:
         if max(len(source), len(written)) > MAX_SALIENT_TOKENS:

@@ -24,12 +24,12 @@ function logSumOf(row, largest) {
 // the hypotheses have read, at first one.
 //
 // Yields after each step {step, candidates, best}: candidates are {parent, token, logProbability, score, fate}, best first,
-// and `best` the tokens of the likeliest hypothesis so far. Returns {tokens, score, finished, path}, path being the rank of
-// its candidate in each step.
+// and `best` the tokens of the likeliest hypothesis so far. Returns {tokens, score, finished, path, hypotheses}, path being
+// the rank of its candidate in each step, and hypotheses the best `nBest`, of which it is the first.
 //
 // A sentence is over when its store is full and no live hypothesis, ending now, would be its best; where it is `thorough`,
-// when none would enter the store. No n-gram of `noRepeatNgram` tokens is written twice; 0 sets no limit.
-function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6, thorough = false, noRepeatNgram = 0 }) {
+// when none would enter the store; and when none can be among the best `nBest` however it goes on. No n-gram of `noRepeatNgram` tokens is written twice; 0 sets no limit.
+function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6, thorough = false, noRepeatNgram = 0, nBest = 1 }) {
   const penalty = (length) => Math.fround(length ** lengthPenalty);
   let live = [{ tokens: [], logProbability: 0, cache, path: [] }];
   const ended = [];
@@ -41,10 +41,11 @@ function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6, thorough
     const best = going[0] ?? live[0];
     yield { step: length, candidates, best: ended.length && ended[0].score >= candidates[0].score ? ended[0].tokens : best.tokens };
     const isFull = ended.length === beamSize && Math.fround(best.logProbability / penalty(length)) <= ended[settledRank].score;
-    const isHopeless = ended.length > 0 && Math.fround(best.logProbability / penalty(cap)) <= ended[0].score;
+    const isHopeless = ended.length >= nBest && Math.fround(best.logProbability / penalty(cap)) <= ended[nBest - 1].score;
     if (isFull || isHopeless || length >= cap || !going.length) {
-      if (ended.length) return { ...ended[0], finished: true };
-      return { tokens: best.tokens, path: best.path, score: Math.fround(best.logProbability / penalty(length)), finished: false };
+      const cut = (going.length ? going : [best]).map(({ tokens, path, logProbability }) => ({ tokens, path, score: Math.fround(logProbability / penalty(length)), finished: false }));
+      const hypotheses = [...ended.map((one) => ({ ...one, finished: true })), ...cut].slice(0, nBest);
+      return { ...hypotheses[0], hypotheses };
     }
     live = going;
     shareCaches(live);

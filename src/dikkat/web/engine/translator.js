@@ -49,12 +49,12 @@ class TranslatorModel {
   }
 
   // The generator of `search` for a source of ids; `changes` may hold mask, off, beta and positions (see Stack.run).
-  search(ids, { beamSize = 1, noRepeatNgram = 0, ...changes } = {}) {
+  search(ids, { beamSize = 1, noRepeatNgram = 0, nBest = 1, ...changes } = {}) {
     const memory = this.encode(ids, changes);
     const longest = this.decoder.learnedPositions ? this.settings.max_positions : Infinity;
     const cap = Math.min(lengthCap(memory.length), longest);
     const step = (tokens, caches) => this.step(tokens, caches, memory, changes);
-    return search(step, this.decoder.newCache(), { cap, beamSize, noRepeatNgram, ...this.header.search });
+    return search(step, this.decoder.newCache(), { cap, beamSize, noRepeatNgram, nBest, ...this.header.search });
   }
 
   // The result of the generator that `searchFor` returns for a source of ids, whose steps are passed on; an output that

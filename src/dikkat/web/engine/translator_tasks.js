@@ -5,8 +5,9 @@ const MAX_TEXT_PIECES = 400;
 const WINDOW_TOKENS = 1000; // of a longer text as many are read, around the chosen sentence
 const WINDOW_PIECES = 100;
 
-// Translates every sentence, and tells all about the one of number `at`, from 0, or where that is null the one at the `caret`.
-TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...question }, show, isStale) => {
+// Translates every sentence, and tells all about the one of number `at`, from 0, or where that is null the one at the `caret`,
+// and about the `hypothesis` of that rank, from 0, of its search.
+TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, hypothesis = 0, ...question }, show, isStale) => {
   const started = performance.now();
   const { model } = service;
   const { sourceTokenizer, targetTokenizer } = model;
@@ -26,18 +27,20 @@ TASKS.translate = async (service, { text, at = 0, caret = 0, beamSize, ...questi
   const changes = changesOf({ ...question, ...source });
   const searchFor = (piece, limits) => keptSearch(service, piece, { ...limits, beamSize, ...question, hidden: piece === pieces[number] ? question.hidden : [] }, source);
   await service.run(model.translate(lines, searchFor), isStale, ({ best }) => show({ text: model.joined(lines, targetTokenizer.decode(best)) }));
-  const { tokens, score, finished, path, steps } = pieces[number].result;
+  const { hypotheses, steps } = pieces[number].result;
+  const shown = Math.min(hypothesis, hypotheses.length - 1);
+  const { tokens, score, finished } = hypotheses[shown];
   const { maps } = model.force(ids, tokens, changes);
   return {
     ids, tokens, score, isFinished: finished, milliseconds: performance.now() - started, headsOff: null, saliency: null,
     unseen: unseenIn(sourceTokenizer, ids, written),
-    translation: model.joined(lines), at: first + number, first, count: all.length,
+    translation: shown && all.length === 1 ? targetTokenizer.decode(tokens) : model.joined(lines), at: first + number, first, count: all.length,
     pieces: pieces.map((piece) => ({ source: piece.source, target: model.reading.restored(piece.written, piece.inside, piece.symbols.map((symbol) => symbol.written)) })),
     source,
     target: wordsOf(targetTokenizer, [BOS, ...tokens, EOS], targetTokenizer.decode(tokens)),
     maps: mapValues(maps, (layers) => layers.map(packedMap)),
     rollout: { "encoder-self": rolloutOf(maps["encoder-self"]), "decoder-self": rolloutOf(maps["decoder-self"]) },
-    beam: { size: beamSize, path, steps: labelledSteps(targetTokenizer, steps.slice(0, path.length)) },
+    beam: { size: beamSize, shown, hypotheses: hypotheses.map((one) => [targetTokenizer.decode(one.tokens), one.path]), steps: labelledSteps(targetTokenizer, steps) },
   };
 };
 
@@ -61,7 +64,7 @@ function* keptSearch(service, { ids }, question, source) {
   const known = service.kept.get(key);
   if (known) return known;
   const { beamSize, noRepeatNgram } = question;
-  const search = service.model.search(ids, { beamSize, noRepeatNgram, ...changesOf({ ...question, ...source }) });
+  const search = service.model.search(ids, { beamSize, noRepeatNgram, nBest: beamSize, ...changesOf({ ...question, ...source }) });
   const steps = [];
   let next = search.next();
   for (; !next.done; next = search.next()) {

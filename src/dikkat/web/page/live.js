@@ -13,7 +13,7 @@ const READINGS = {
   lm: { label: msg("Begin a text"), empty: msg("Begin a text: what may follow appears as you type."), task: "foresee", tabs: ["next", "maps", "parts", "six", "positions"], kinds: ["decoder-self"] },
 };
 
-const live = { text: "", at: 0, beamSize: 1, off: [], beta: 1, positions: true, hidden: [], status: "loading", engine: null, answer: null, failure: "", timer: 0 };
+const live = { text: "", at: 0, beamSize: 1, off: [], beta: 1, positions: true, hidden: [], hypothesis: 0, status: "loading", engine: null, answer: null, failure: "", timer: 0 };
 
 function drawPicker() {
   const field = document.getElementById("text");
@@ -22,7 +22,7 @@ function drawPicker() {
   document.getElementById("model-name").textContent = say("{name}, computed in this page", { name: visible(DATA.name) });
   const options = document.getElementById("options");
   const focused = options.contains(document.activeElement) ? [...options.querySelectorAll("button, select")].indexOf(document.activeElement) : -1;
-  options.replaceChildren(...[examples(), DATA.task === "translator" ? searches() : null, ...live.off.map(offChip)].filter(Boolean));
+  options.replaceChildren(...[examples(), DATA.task === "translator" ? searches() : null, ...live.off.map(offChip), hypothesisChip()].filter(Boolean));
   if (focused >= 0) options.querySelectorAll("button, select")[focused]?.focus();
   drawSentences();
   drawExperiment();
@@ -50,10 +50,28 @@ function examples() {
 function searches() {
   const choices = BEAMS.map((size) => [size, size === 1 ? say("Greedy") : say("Beam {size}", { size })]);
   return segments(say("Search"), choices, live.beamSize, (beamSize) => {
-    live.beamSize = beamSize;
+    Object.assign(live, { beamSize, hypothesis: 0 });
     readText();
   });
 }
+
+// While the maps are those of another hypothesis than the best.
+function hypothesisChip() {
+  if (!live.hypothesis) return null;
+  const name = { rank: live.hypothesis + 1 };
+  return button(say("Sentence {rank} of the beam is shown ✕", name), { class: "chip", id: "best-again", "aria-label": say("Show the best sentence of the beam again, not sentence {rank}", name), onclick: () => showHypothesis(0) });
+}
+
+function showHypothesis(rank) {
+  live.hypothesis = rank;
+  readText();
+}
+
+hypothesisAction = (rank) => (rank === live.hypothesis ? null : button(say("Show the attention of sentence {rank}", { rank: rank + 1 }), { class: "quiet", id: "show-hypothesis", onclick: () => showHypothesis(rank) }));
+widerBeam = ({ size }) => (size === BEAMS.at(-1) ? null : button(say("Search with a beam of {size} to see {size} sentences", { size: BEAMS.at(-1) }), { class: "quiet", id: "wider-beam", onclick: () => {
+  live.beamSize = BEAMS.at(-1);
+  readText();
+} }));
 
 // The sentences of the text with their translations, where there are several: the chosen one is shown below.
 function drawSentences() {
@@ -69,7 +87,7 @@ function drawSentences() {
 }
 
 function chooseSentence(at) {
-  Object.assign(live, { at, hidden: [] });
+  Object.assign(live, { at, hidden: [], hypothesis: 0 });
   readText();
 }
 
@@ -121,7 +139,7 @@ function notes(answer) {
 
 function typed(text) {
   const field = document.getElementById("text");
-  Object.assign(live, { hidden: [], at: document.activeElement === field ? null : 0 }); // they are of another text
+  Object.assign(live, { hidden: [], hypothesis: 0, at: document.activeElement === field ? null : 0 }); // they are of another text
   if (field.value !== text) field.value = text;
   clearTimeout(live.timer);
   live.timer = setTimeout(readText, text === field.value && document.activeElement === field ? DELAY : 0);
@@ -136,7 +154,7 @@ function readText() {
   drawPicker();
   const show = ({ text }) => { setText("target-text", visibleLines(text)); };
   const { wordNumbers, ...changes } = changesAsked();
-  const question = { ...changes, text: live.text, at: live.at, caret: document.getElementById("text").selectionStart, beamSize: live.beamSize, isNew: true };
+  const question = { ...changes, text: live.text, hypothesis: live.hypothesis, at: live.at, caret: document.getElementById("text").selectionStart, beamSize: live.beamSize, isNew: true };
   return request(READINGS[DATA.task].task, question, show).then(showAnswer, showFailure);
 }
 
@@ -146,12 +164,15 @@ function showAnswer(answer) {
   live.at = answer.at ?? 0;
   writeHash();
   if (live.status !== "ready") return drawPicker();
+  const isOther = DATA.sentences[0]?.source.text !== answer.source.text;
   DATA.sentences[0] = answer;
   light.kept = null;
   if (DATA.task === "classifier") answer.caption = () => say("probability {share}", { share: number(answer.probability) });
   if (DATA.task === "lm") answer.caption = () => say("likeliest next token: “{token}”", { token: named(answer.target.tokens.at(-1)) });
   drawStatus();
-  return change({ step: 1, row: 0, off: null });
+  if (isOther) Object.assign(cell, { query: 0, key: null });
+  // another search of the same sentence is looked at where the last one was
+  return change({ ...(isOther ? { step: 1, row: 0 } : {}), off: null, hypothesis: live.hypothesis });
 }
 
 function showFailure(error) {

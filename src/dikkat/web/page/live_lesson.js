@@ -10,6 +10,7 @@ lesson.goTo = async (settings, step) => {
   if (live.status !== "ready" || lesson.step !== step) return;
   const { heads, layer = Infinity, ...rest } = view;
   cell.head = heads?.[0] ?? 0;
+  Object.assign(cell, { kind: view.kind ?? state.kind, key: null });
   if (key) cell.key = Math.max(0, tokenOfWord(sidesOf(currentSentence(), "encoder-self")[0], key));
   change({ ...rest, layer, rollout: false, heads: new Set(heads ?? []) });
   if (word) lookAtWord(word);

@@ -1,23 +1,32 @@
 // One cell of attention in six steps, with the model's own numbers: what one query of one head does with every key.
 
 const NUMBERS_SHOWN = 6;
-const cell = { head: 0, query: 0, key: 0 }; // token numbers, and not of words
+// Token numbers, and not of words; `key` is the one that the reader chose, or else null, and `shown` that or the strongest.
+const cell = { kind: "", head: 0, query: 0, key: null, shown: 0 };
 
 // The maps, which remember the cell that is kept, for the six steps.
 function liveMapsTab() {
   const panel = mapsTab();
   const [queries, keys] = sidesOf(currentSentence(), state.kind);
   const tokenOf = (side, index) => (state.words ? side.numbers.indexOf(index) : index);
+  if (!state.rollout && !state.heads.has(cell.head)) [cell.head] = state.heads;
   lightListeners.push(() => {
-    if (light.kept?.query !== null && light.kept) cell.query = tokenOf(queries, light.kept.query);
-    if (light.kept?.key !== null && light.kept) cell.key = tokenOf(keys, light.kept.key);
+    if (!light.kept) return;
+    const { query, key } = light.kept;
+    Object.assign(cell, { kind: state.kind, key: key === null ? null : tokenOf(keys, key) });
+    cell.query = query === null ? strongestIn(columnOf(cellWeights(), cell.key)) : tokenOf(queries, query);
   });
-  const open = button(say("Six steps of this cell"), { class: "quiet", id: "show-six", onclick: () => {
-    if (!state.rollout && !state.heads.has(cell.head)) [cell.head] = state.heads;
-    change({ tab: "six" });
-  } });
+  const open = button(say("Six steps of this cell"), { class: "quiet", id: "show-six", onclick: () => change({ tab: "six" }) });
   panel.node.querySelector(".picture").append(element("p", { class: "note" }, open));
   return panel;
+}
+
+function cellWeights() {
+  return matrixOf(currentSentence().maps[state.kind][state.layer], Math.min(cell.head, numHeads() - 1));
+}
+
+function strongestIn(weights) {
+  return weights.indexOf(Math.max(...weights));
 }
 
 function sixStepsTab() {
@@ -25,23 +34,29 @@ function sixStepsTab() {
   const [queries, keys] = sidesOf(sentence, state.kind);
   cell.head = Math.min(cell.head, numHeads() - 1);
   cell.query = Math.min(cell.query, queries.tokens.length - 1);
-  cell.key = Math.min(cell.key, keys.tokens.length - 1);
+  if (cell.kind !== state.kind) Object.assign(cell, { kind: state.kind, key: null }); // it was among other tokens
+  const settle = () => {
+    cell.shown = cell.key === null ? strongestIn(rowOf(cellWeights(), cell.query)) : Math.min(cell.key, keys.tokens.length - 1);
+    mark(keyList, cell.shown);
+  };
   const panes = element("div", { class: "steps", id: "six-steps", "aria-live": "polite" });
   const { ids, tokens } = sentence;
   const show = () => {
+    settle();
     const question = { ...changesAsked(), ids, tokens, kind: state.kind, layer: state.layer, head: cell.head, query: cell.query };
     request("cell", question).then((steps) => {
       if (panes.isConnected) panes.replaceChildren(...sixPanes(steps, named(queries.tokens[cell.query]), keys.tokens));
     }, showFailure);
   };
   const choose = (name) => (index) => {
-    cell[name] = index;
+    Object.assign(cell, { key: null, [name]: index }); // another query looks elsewhere
     show();
   };
+  const keyList = cellTokens(keys.tokens, say("is looked at"), cell.shown, choose("key"));
   const heads = element("div", { class: "pick" }, headChoice(() => { show(); }));
   const node = element("div", { class: "six" }, element("p", { class: "intro" }, say("What one head computes, with this model's numbers. Choose who looks and what is looked at.")), heads,
     element("p", { class: "axis muted" }, say("looks"), " ↓"), cellTokens(queries.tokens, say("looks"), cell.query, choose("query")),
-    element("p", { class: "axis muted" }, say("is looked at"), " ↓"), cellTokens(keys.tokens, say("is looked at"), cell.key, choose("key")), panes);
+    element("p", { class: "axis muted" }, say("is looked at"), " ↓"), keyList, panes);
   return { node, ready: show };
 }
 
@@ -70,18 +85,18 @@ function cellTokens(tokens, label, chosen, choose) {
 }
 
 function sixPanes(steps, query, keyTokens) {
-  const key = named(keyTokens[cell.key]);
-  const [k, v] = [steps.keys[cell.key], steps.values[cell.key]];
-  const isSeen = steps.allowed[cell.key];
-  const scaled = number(steps.scaled[cell.key]);
+  const key = named(keyTokens[cell.shown]);
+  const [k, v] = [steps.keys[cell.shown], steps.values[cell.shown]];
+  const isSeen = steps.allowed[cell.shown];
+  const scaled = number(steps.scaled[cell.shown]);
   const lines = [
     ["six1", msg("1. Query, key, value"), msg("Three trained matrices make three vectors of {width} numbers of every token."), [`q(${query}) = ${vectorText(steps.query)}`, `k(${key}) = ${vectorText(k)}`, `v(${key}) = ${vectorText(v)}`]],
-    ["six2", msg("2. Score"), msg("How well the query of “{query}” fits the key of “{key}”: their numbers are multiplied one by one and added."), [`q·k = ${productText(steps.query, k)} = ${number(steps.scores[cell.key])}`]],
-    ["six3", msg("3. Scaling and mask"), msg("Every score is multiplied by β = {beta}; as trained, that is 1 / √{width} = 1 / {root}."), [`${number(steps.scores[cell.key])} · ${number(steps.beta, 3)} = ${scaled}`, isSeen ? "" : say("“{key}” is hidden here, so its weight becomes 0.", { key })]],
+    ["six2", msg("2. Score"), msg("How well the query of “{query}” fits the key of “{key}”: their numbers are multiplied one by one and added."), [`q·k = ${productText(steps.query, k)} = ${number(steps.scores[cell.shown])}`]],
+    ["six3", msg("3. Scaling and mask"), msg("Every score is multiplied by β = {beta}; as trained, that is 1 / √{width} = 1 / {root}."), [`${number(steps.scores[cell.shown])} · ${number(steps.beta, 3)} = ${scaled}`, isSeen ? "" : say("“{key}” is hidden here, so its weight becomes 0.", { key })]],
     ["six4", msg("4. Softmax"), msg("The exponential of the score, less the largest one, over the sum of all: weights that sum to 1."), [isSeen
-      ? `exp(${scaled} − ${number(steps.shift)}) / ${number(steps.sum)} = ${number(steps.exponentials[cell.key])} / ${number(steps.sum)} = ${number(steps.weights[cell.key], 3)}`
+      ? `exp(${scaled} − ${number(steps.shift)}) / ${number(steps.sum)} = ${number(steps.exponentials[cell.shown])} / ${number(steps.sum)} = ${number(steps.weights[cell.shown], 3)}`
       : `0 / ${number(steps.sum)} = 0`]],
-    ["six5", msg("5. Weighted value"), msg("The value of “{key}” counts by its weight."), [`${number(steps.weights[cell.key], 3)} · v(${key}) = ${vectorText(steps.weighted[cell.key])}`]],
+    ["six5", msg("5. Weighted value"), msg("The value of “{key}” counts by its weight."), [`${number(steps.weights[cell.shown], 3)} · v(${key}) = ${vectorText(steps.weighted[cell.shown])}`]],
     ["six6", msg("6. Sum"), msg("The weighted values of all tokens are added: the output of this head for “{query}”."), [`z(${query}) = ${vectorText(steps.total)}`, steps.isOff ? say("This head is off: the model takes zeros instead.") : say("This differs by at most {difference} from what the model itself computed.", { difference: steps.difference.toExponential(0) })]],
   ];
   const width = { width: k.length, root: number(Math.sqrt(k.length)), beta: number(steps.beta, 3), query, key };
@@ -103,7 +118,7 @@ function productText(a, b) {
 
 function cellTable(steps, tokens) {
   const head = [say("is looked at"), "q·k", say("· β"), say("mask"), "exp", say("weight")].map((name) => element("th", { scope: "col" }, name));
-  const rows = tokens.map((token, index) => element("tr", { class: index === cell.key ? "best" : "" }, element("th", { scope: "row" }, isolated(token)),
+  const rows = tokens.map((token, index) => element("tr", { class: index === cell.shown ? "best" : "" }, element("th", { scope: "row" }, isolated(token)),
     ...[number(steps.scores[index]), number(steps.scaled[index]), steps.allowed[index] ? say("seen") : say("hidden"), number(steps.exponentials[index])].map((text) => element("td", {}, text)),
     element("td", {}, element("span", { class: "bar" }, element("i", { style: { width: `${100 * steps.weights[index]}%` } })), element("small", {}, number(steps.weights[index], 3)))));
   const table = element("table", { class: "cell-table" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...rows));
