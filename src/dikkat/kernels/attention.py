@@ -5,7 +5,7 @@ computed again on the way back, as in FlashAttention (Dao et al. 2022, section 3
 """
 
 import ctypes
-from ctypes import c_float, c_int64, c_void_p
+from ctypes import c_int64, c_void_p
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -33,29 +33,10 @@ from dikkat.kernels.dropout import drop_scale, drop_threshold, keep_mask
 from dikkat.kernels.gpu.choice import runs_triton
 from dikkat.kernels.query_blocks import fits, in_query_blocks
 from dikkat.kernels.random_bits import VALUES, random_bits
-from dikkat.kernels.rotary import Rotation, RotationStruct, apply_rotary, rotation_struct
+from dikkat.kernels.rotary import Rotation, apply_rotary, rotation_struct
+from dikkat_runtime.native.library import Attention
 
 # Native calls of attention: structures of attention.h, the output with its weights, and the gradients.
-
-
-class _Attention(ctypes.Structure):
-    """`Attention` of attention.h."""
-
-    _fields_ = (
-        *((name, c_int64) for name in ("batch", "heads", "queries", "keys", "width", "value_width")),
-        *((name, c_void_p) for name in ("query", "key", "value")),
-        *((f"{name}_strides", c_int64 * 3) for name in ("query", "key", "value")),
-        ("mask", c_void_p),
-        ("mask_strides", c_int64 * 4),
-        ("random_bits", c_void_p),
-        ("threshold", c_int64),
-        ("beta", c_float),
-        ("scale", c_float),
-        ("rotation", RotationStruct),
-        ("weights", c_void_p),
-        ("is_float32", c_int64),
-        ("threads", c_int64),
-    )
 
 
 class _Gradients(ctypes.Structure):
@@ -120,7 +101,7 @@ def attention_backward(
     return gradients[0], gradients[1], gradients[2]
 
 
-def _job(inputs: AttentionInputs, weights: Tensor | None) -> tuple[_Attention, tuple[Tensor | None, ...]]:
+def _job(inputs: AttentionInputs, weights: Tensor | None) -> tuple[Attention, tuple[Tensor | None, ...]]:
     """Return the structure, and the tensors that must live as long as it does."""
     query, key, value = map(dense_rows, inputs[:3])
     _, _, _, mask, beta, random_bits, threshold, table, position_ids = inputs
@@ -128,7 +109,7 @@ def _job(inputs: AttentionInputs, weights: Tensor | None) -> tuple[_Attention, t
         raise ValueError(f"{query.shape[2]} queries and {key.shape[2]} keys cannot have the same positions")
     rotation, position_ids = rotation_struct(table, position_ids, query)
     mask = None if mask is None else mask.expand(*query.shape[:3], key.shape[2])
-    job = _Attention(
+    job = Attention(
         *query.shape[:3],
         key.shape[2],
         query.shape[3],
@@ -146,7 +127,7 @@ def _job(inputs: AttentionInputs, weights: Tensor | None) -> tuple[_Attention, t
         beta=beta,
         scale=drop_scale(threshold),
         rotation=rotation,
-        weights=address(weights),
+        weights_out=address(weights),
         is_float32=is_float32(query),
         threads=torch.get_num_threads(),
     )

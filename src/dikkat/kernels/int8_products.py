@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.kernels.calls import address, check_status, dense_rows, is_float32, native_library, runs_native
+from dikkat_runtime.native.library import Packing
 
 PANEL, QUAD, LANES = 64, 4, 16
 """Outputs of a panel, inputs side by side in it, and entries that rows are padded to, as in byte_parts.h."""
@@ -33,15 +34,6 @@ class PackedWeights:
     """int32, (outputs), in whole panels: the sum of the integers of an output, times 128."""
 
 
-class _Packing(ctypes.Structure):
-    """`Packing` of byte_packing.h."""
-
-    _fields_ = (
-        *((name, c_void_p) for name in ("weight", "scale", "shift", "source")),
-        *((name, c_int64) for name in ("step", "outputs", "inputs", "columns", "is_float32")),
-    )
-
-
 class _Backward(ctypes.Structure):
     """`Backward` of byte_gradient.c."""
 
@@ -49,7 +41,7 @@ class _Backward(ctypes.Structure):
         *((name, c_void_p) for name in ("grad_x", "grad_weight", "grad_bias", "gradient", "x")),
         *((name, c_int64) for name in ("gradient_step", "x_step", "rows", "outputs", "inputs")),
         ("relu_output", c_void_p),
-        ("weights", _Packing),
+        ("weights", Packing),
         *((name, c_int64) for name in ("is_float32", "threads")),
     )
 
@@ -84,7 +76,7 @@ def packed_product(x: Tensor, packed: PackedWeights, out: Tensor) -> Tensor:
             f"{tuple(packed.weight.shape)} packed weights do not turn {tuple(x.shape)} into {tuple(out.shape)}"
         )
     parts = (packed.weight, packed.scale, packed.shift)
-    packing = _Packing(*map(address, parts), None, 0, out.shape[1], x.shape[1])
+    packing = Packing(*map(address, parts), None, 0, out.shape[1], x.shape[1])
     return _multiply(x, packing, _Epilogue(), out)
 
 
@@ -139,7 +131,7 @@ def gradients(
         return grad_x, grad_weight.copy_(weight_gradient_reference(gradient, x)), sums
     gradient, x = dense_rows(gradient), dense_rows(x)
     relu_output = None if relu_output is None else relu_output.contiguous()
-    grad_x, packing, _keepalive = None, _Packing(), None
+    grad_x, packing, _keepalive = None, Packing(), None
     if weight is not None:
         grad_x = x.new_empty(x.shape)
         *_keepalive, packing = _packing(weight.detach(), True)
@@ -158,7 +150,7 @@ def gradients(
     return grad_x, grad_weight, grad_bias
 
 
-def _packing(weight: Tensor, columns: bool) -> tuple[PackedWeights, Tensor, _Packing]:
+def _packing(weight: Tensor, columns: bool) -> tuple[PackedWeights, Tensor, Packing]:
     """Return memory for packed weights, their source, which must live until they are packed, and the structure."""
     weight = dense_rows(weight)
     outputs, inputs = weight.shape[::-1] if columns else weight.shape
@@ -169,10 +161,10 @@ def _packing(weight: Tensor, columns: bool) -> tuple[PackedWeights, Tensor, _Pac
         torch.empty(panels * PANEL, dtype=torch.int32),
     )
     addresses = map(address, (packed.weight, packed.scale, packed.shift, weight))
-    return packed, weight, _Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_float32(weight))
+    return packed, weight, Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_float32(weight))
 
 
-def _multiply(x: Tensor, packing: _Packing, epilogue: _Epilogue, out: Tensor) -> Tensor:
+def _multiply(x: Tensor, packing: Packing, epilogue: _Epilogue, out: Tensor) -> Tensor:
     x = dense_rows(x)
     check_status(
         native_library().byte_linear(

@@ -18,6 +18,7 @@ from dikkat.kernels.calls import (
     runs_native,
     strides,
 )
+from dikkat_runtime.native import library
 
 
 class Rotation(NamedTuple):
@@ -87,12 +88,6 @@ class _Rotate(torch.autograd.Function):
         return _Rotate.apply(gradient, table, position_ids, not ctx.back), None, None, None
 
 
-class RotationStruct(ctypes.Structure):
-    """`Rotation` of rotation.h."""
-
-    _fields_ = (("cosines", c_void_p), ("sines", c_void_p), ("positions", c_int64), ("position_ids", c_void_p))
-
-
 class _Rotating(ctypes.Structure):
     """`Rotating` of kernels.c."""
 
@@ -100,7 +95,7 @@ class _Rotating(ctypes.Structure):
         *((name, c_int64) for name in ("batch", "heads", "length", "width")),
         ("strides", c_int64 * 3),
         ("x", c_void_p),
-        ("rotation", RotationStruct),
+        ("rotation", library.Rotation),
         *((name, c_int64) for name in ("back", "is_float32", "threads")),
     )
 
@@ -132,10 +127,10 @@ def rotate(x: Tensor, table: Tensor, position_ids: Tensor | None, *, back: bool)
 
 def rotation_struct(
     table: Tensor | None, position_ids: Tensor | None, x: Tensor
-) -> tuple[RotationStruct, Tensor | None]:
+) -> tuple[library.Rotation, Tensor | None]:
     """Return the structure for heads `x` (B, H, T, K), and the tensor that must live as long as it does."""
     if table is None:
-        return RotationStruct(), None
+        return library.Rotation(), None
     cosines, sines = table.unbind()
     if table.dtype != torch.float32 or 2 * table.shape[2] != x.shape[3] or not cosines.is_contiguous():
         raise ValueError(
@@ -146,4 +141,4 @@ def rotation_struct(
         raise IndexError("a table without positions turns nothing")
     position_ids = None if position_ids is None else position_ids.contiguous()
     rows = None if position_ids is None else index_address(position_ids, (x.shape[0], x.shape[2]), "positions")
-    return RotationStruct(address(cosines), address(sines), table.shape[1], rows), position_ids
+    return library.Rotation(address(cosines), address(sines), table.shape[1], rows), position_ids

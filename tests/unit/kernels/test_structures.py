@@ -15,14 +15,11 @@ from dikkat.kernels.library import library, why_absent
 STRUCTURES: list[tuple[str, str, type[ctypes.Structure], dict[str, str]]] = [
     ("adamw.c", "Update", adamw._Update, {}),
     ("sampled_gradient.c", "SampledGradient", cross_entropy._SampledStruct, {}),
-    ("rotation.h", "Rotation", rotary.RotationStruct, {}),
     ("kernels.c", "Rotating", rotary._Rotating, {}),
-    ("attention.h", "Attention", attention._Attention, {}),
     ("attention.h", "Gradients", attention._Gradients, {}),
     ("small_linear.c", "SmallLinear", linear._SmallLinearStruct, {}),
     ("small_linear.c", "LinearGradients", linear._Gradients, {}),
     ("norms.c", "Normalization", layer_norm._Normalization, {}),
-    ("byte_rows.h", "Packing", int8_products._Packing, {"source": "from"}),
     ("byte_gradient.c", "Backward", int8_products._Backward, {}),
     ("byte_parts.h", "Epilogue", int8_products._Epilogue, {}),
 ]

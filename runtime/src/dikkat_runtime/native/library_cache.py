@@ -21,7 +21,7 @@ from pathlib import Path
 
 import dikkat_runtime.notices as notices
 from dikkat_runtime.errors import msg, reason_of
-from dikkat_runtime.files import take_lock
+from dikkat_runtime.files import sync_directory, take_lock
 from dikkat_runtime.native.cpu import processor_flags, processor_kind
 
 # The C sources of the kernels, the options of the compiler, and the digest that names a library.
@@ -158,7 +158,9 @@ def open_library(folder: Path, stem: str) -> tuple[int, Path] | None:
     for path in sorted(folder.glob(f"{stem}-*.so")):
         with suppress(OSError):
             descriptor = _open(path)
-            if path.stem == f"{stem}-{_digest(_bytes_of(descriptor))}":
+            with open(descriptor, "rb", closefd=False) as file:
+                digest = _digest(file.read())
+            if path.stem == f"{stem}-{digest}":
                 # the checked file is the loaded one, even if somebody moves the folder meanwhile
                 held = Path(f"/proc/self/fd/{descriptor}")
                 return descriptor, held if held.exists() else path
@@ -178,7 +180,7 @@ def keep_library(folder: Path, stem: str, built: Path) -> None:
         digest = _digest(file.read())
         os.fsync(file.fileno())
     built.replace(folder / f"{stem}-{digest}.so")
-    _sync(folder)
+    sync_directory(folder)
 
 
 def failure_path(folder: Path, stem: str) -> Path:
@@ -192,7 +194,7 @@ def remember(folder: Path, stem: str, failure: Failure) -> None:
         path = Path(scratch) / "failure"
         path.write_text(json.dumps(asdict(failure), indent=1) + "\n", encoding="utf-8")
         path.replace(failure_path(folder, stem))
-    _sync(folder)
+    sync_directory(folder)
 
 
 BUILDING = "building-"
@@ -228,18 +230,5 @@ def _open(path: Path) -> int:
     return descriptor
 
 
-def _bytes_of(descriptor: int) -> bytes:
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read()
-
-
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
-
-
-def _sync(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
