@@ -136,7 +136,7 @@ from pathlib import Path
 
 def shout(run: Path, text: str) -> None:
     """Say a text louder."""
-    from dikkat.tasks import load
+    from dikkat import load
 
     print(load(run).shout(text))
 '''

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from dikkat import Translator
 from dikkat.nn.positions import SinusoidalPositions, sinusoids
-from dikkat.tasks import Translator
 from dikkat_runtime.text.text_files import read_lines
 
 POSITIONS = 1024

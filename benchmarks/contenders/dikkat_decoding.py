@@ -15,8 +15,8 @@ set_environment()
 import torch  # noqa: E402
 from benchmarks.contenders.decoding_clock import against_the_clock  # noqa: E402
 
+from dikkat import Translator  # noqa: E402
 from dikkat.kernels.library import why_absent  # noqa: E402
-from dikkat.tasks import Translator  # noqa: E402
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Precision  # noqa: E402
 
 

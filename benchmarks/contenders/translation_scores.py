@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from dikkat import Translator
 from dikkat.evaluation.scores import score_translations
-from dikkat.tasks import Translator
 
 
 def main(job: dict[str, Any]) -> dict[str, Any]:

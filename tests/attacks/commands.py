@@ -181,7 +181,7 @@ def _load_everything() -> None:
     contradicted_by([], "en")  # reads the model of languages, and computes nothing
     library()
     # a picture takes longer than all else in a tiny run, and reads nothing
-    vars(dikkat.tasks.common.train)["plot_training"] = lambda *_, **__: None
+    vars(importlib.import_module("dikkat.tasks.common.train"))["plot_training"] = lambda *_, **__: None
     # what is not looked at is shared with the children
     gc.freeze()
 

@@ -27,7 +27,6 @@ PACKAGES = (
     "dikkat.nn",
     "dikkat.lessons.phrasebook",
     "dikkat.run_directory",
-    "dikkat.tasks",
     "dikkat_runtime",
 )
 OURS = ("dikkat", "dikkat_runtime", "tests")

@@ -14,8 +14,8 @@ from tests.parity.weights import shake
 from tests.unit.interop.checkpoints import gpt2_tokenizer
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
+from dikkat import load
 from dikkat.interop.importing import Imported, read_foreign, write_run
-from dikkat.tasks import load
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.classifier import Regressor

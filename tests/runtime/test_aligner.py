@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES, translator_run
 
-from dikkat.tasks import Translator
+from dikkat import Translator
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights

@@ -10,7 +10,7 @@ import pytest
 import torch
 from tests.runtime.runs import SENTENCES, language_model_run, translator_run
 
-from dikkat.tasks import Translator
+from dikkat import Translator
 from dikkat.torch_engine.engine import TorchContexts
 from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import UsageError

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
@@ -76,17 +77,49 @@ def test_a_run_that_learned_none_is_asked_by_preference_alone(
     assert run_dikkat(["translate", str(plain), str(lines), "--formality", "prefer_less"]) == 0
 
 
+def test_documents_and_many_files_are_read_with_the_mark(
+    plain: Path, formal: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["Where are my keys?", "A dog runs on the beach."]
+    translator = Translator.load(formal, engine="native")
+    ways: dict[Formality, list[str]] = {
+        formality: [line.text for line in translator.translate(texts, formality=formality)]
+        for formality in ("default", "more", "less")
+    }
+    assert len(set(map(tuple, ways.values()))) == 3
+    page, corpus = tmp_path / "page.html", tmp_path / "corpus"
+    page.write_text("".join(f"<p>{text}</p>" for text in texts), encoding="utf-8")
+    corpus.mkdir()
+    (corpus / "a.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
+    for formality, expected in ways.items():
+        asked = ["--precision", "float32", *([] if formality == "default" else ["--formality", formality])]
+        out = tmp_path / formality
+        assert run_dikkat(["translate", str(formal), str(page), "--out", f"{out}.html", *asked]) == 0
+        written = out.with_name(f"{formality}.html").read_text(encoding="utf-8")
+        assert written == "".join(f"<p>{escape(text, quote=False)}</p>" for text in expected)
+        assert run_dikkat(["translate-files", str(formal), str(corpus), "--out", str(out), *asked]) == 0
+        assert (out / "a.txt").read_text(encoding="utf-8").splitlines() == expected
+    # what was made in one way is not taken for the other
+    again = ["translate-files", str(formal), str(corpus), "--out", str(out), "--precision", "float32"]
+    assert run_dikkat([*again, "--formality", "more"]) == 2
+    capsys.readouterr()
+    asked = ["--out", str(tmp_path / "none"), "--formality", "more", "--workers", "1"]
+    assert run_dikkat(["translate-files", str(plain), str(corpus), *asked]) == 2
+    (line,) = [row for row in capsys.readouterr().err.splitlines() if "formality" in row]
+    assert line.startswith("dikkat: this run has learned no formality")
+
+
 def test_deepl_asks_for_it_in_texts_and_documents(plain: Path, formal: Path) -> None:
     catalog = Catalog([f"formal={formal}", f"other={plain}"])
     asked = list[str]()
     model = catalog.named("formal").model
-    stream = model.stream
+    line_translator = model.line_translator
 
-    def spied(*texts: Any, **options: Any) -> Any:
-        asked.append(options["formality"])
-        return stream(*texts, **options)
+    def spied(*read: Any, **settings: Any) -> Any:
+        asked.append(settings["formality"])
+        return line_translator(*read, **settings)
 
-    model.stream = spied
+    model.line_translator = spied
     with served(catalog) as server:
         targets = server.get("/v2/languages?type=target")
         # one of the two would refuse

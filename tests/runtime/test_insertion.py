@@ -10,7 +10,7 @@ from tests.runtime.runs import SENTENCES, translator_run
 
 from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Insert, PieceTranslator
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, Insert, PieceTranslator, answered_together
 from dikkat_runtime.tasks.insertion import ORDER_WEIGHT, Incomplete, MissingWord, WordInserter
 from dikkat_runtime.tasks.translations import PieceRequest, Translation
 from dikkat_runtime.tasks.translator import Translator
@@ -134,9 +134,9 @@ def test_only_what_is_absent_is_inserted(
     texts: tuple[str, ...], demands: tuple[Demanded, ...], expected: str, searches_again: bool
 ) -> None:
     recorder = Recorder(*texts)
-    pieces = PieceTranslator(recorder.decode, keeper(insert), BeamOptions(), retry=False)
+    pieces = PieceTranslator(keeper(insert), BeamOptions(), retry=False)
     request = PieceRequest("Tom 5 km cat", (5, 6), demands=demands)
-    (result,) = pieces([request], [0])
+    ((result,),) = answered_together([pieces([request], [0])], lambda asked: [recorder.decode(*asked[0])])
     assert result.translation.text == expected
     assert recorder.bound == [False, True] if searches_again else [False]
     assert bool(result.unmet) == searches_again
@@ -144,8 +144,9 @@ def test_only_what_is_absent_is_inserted(
 
 def test_what_is_drawn_is_completed_too() -> None:
     recorder = Recorder("a dog")
-    pieces = PieceTranslator(recorder.decode, keeper(insert), SamplingOptions(), retry=False)
-    (result,) = pieces([PieceRequest("Tom", (5,), demands=(TOM,))], [0])
+    pieces = PieceTranslator(keeper(insert), SamplingOptions(), retry=False)
+    request = PieceRequest("Tom", (5,), demands=(TOM,))
+    ((result,),) = answered_together([pieces([request], [0])], lambda asked: [recorder.decode(*asked[0])])
     assert result.translation.text == "a dog Tom"
     assert recorder.bound == [False]
 
@@ -183,8 +184,9 @@ def test_a_text_that_reaches_beyond_the_learned_positions_is_completed_before_th
     assert completed.index("Tom") <= ends[19]
     # as it comes: what was written has more tokens when it is cut anew
     recorder = Recorder(target)
-    pieces = PieceTranslator(recorder.decode, keeper(translator.inserter), BeamOptions(), retry=False)
-    (result,) = pieces([PieceRequest("Tom runs.", tuple(translator.encode("Tom runs.")), demands=(TOM,))], [0])
+    pieces = PieceTranslator(keeper(translator.inserter), BeamOptions(), retry=False)
+    request = PieceRequest("Tom runs.", tuple(translator.encode("Tom runs.")), demands=(TOM,))
+    ((result,),) = answered_together([pieces([request], [0])], lambda asked: [recorder.decode(*asked[0])])
     assert (result.translation.text, result.unmet, recorder.bound) == (completed, (), [False])
 
 

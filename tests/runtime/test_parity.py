@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES, classifier_run, language_model_run, translator_run
 
+from dikkat import Translator
 from dikkat.kernels.library import library, why_absent
-from dikkat.tasks import Translator
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.embedder import Embedder

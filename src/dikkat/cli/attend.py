@@ -17,11 +17,14 @@ from dikkat_runtime.localization import language, localized
 
 if TYPE_CHECKING:
     from dikkat.explain.attention_map import Kind, SentenceMaps, Stack
-    from dikkat.tasks import Classifier, Embedder, LanguageModel, Translator
     from dikkat.tasks.common.attention_recorder import Wanted
     from dikkat.tasks.inspection.reader_attention import AttendingReader
     from dikkat.tasks.translation.attention import Attending
+    from dikkat_runtime.tasks.classifier import Classifier
+    from dikkat_runtime.tasks.embedder import Embedder
+    from dikkat_runtime.tasks.generator import Generator as LanguageModel
     from dikkat_runtime.tasks.reading import Manner
+    from dikkat_runtime.tasks.translator import Translator
 
     Choice = tuple[Stack, Kind, int | None, int | None]
     """Stack, kind, layer and head from 0; None is every one."""
@@ -97,7 +100,7 @@ def attend(
 
 
 def _show(run: Path, sentence: str, out: Path | None, options: Mapping[str, Any]) -> None:
-    from dikkat.tasks import Translator
+    from dikkat_runtime.tasks.translator import Translator
 
     target, words = options["target"], bool(options["words"])
     trained = _opened(run, out)
@@ -143,7 +146,7 @@ def _show_over_training(run: Path, out: Path | None, sentence: str | None, optio
 
 def _opened(run: Path, out: Path | None) -> Any:
     """Return the model of a run, after a look at whether the output can be written."""
-    from dikkat.tasks import load
+    from dikkat.tasks.kinds import load
     from dikkat_runtime.files import probe_next_to, write_errors
 
     if out is not None:
@@ -285,10 +288,11 @@ def _read(
     most: int | None,
     options: Mapping[str, Any],
 ) -> Iterator[SentenceMaps]:
-    from dikkat.tasks import Classifier, LanguageModel
     from dikkat.tasks.classification.decisive_words import table_note
     from dikkat.tasks.inspection.reader_attention import AttendingReader
     from dikkat.tasks.kinds import KINDS
+    from dikkat_runtime.tasks.classifier import Classifier
+    from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
     name = KINDS[trained.kind or "encoder"].name
     if out is not None and out.suffix.lower() == ALIGNMENT:

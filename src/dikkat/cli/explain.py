@@ -94,8 +94,9 @@ def _explain_text(
     run: Path, text: str, against: str | None, options: dict[str, object]
 ) -> tuple[Explanation, dict[str, Any]] | None:
     """Explain what a language model is about to write; return None where the run holds another kind."""
-    from dikkat.tasks import LanguageModel, load
+    from dikkat.tasks.kinds import load
     from dikkat.tasks.language_model.explanation import explain_text
+    from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
     trained = load(run)
     if not isinstance(trained, LanguageModel):
@@ -120,8 +121,9 @@ def _explain_model(
     from dikkat.cli.attend import sentences_of
     from dikkat.explain.steps import render_six_steps, word_step
     from dikkat.nn.recorder import MapName
-    from dikkat.tasks import Translator, load
     from dikkat.tasks.inspection.arithmetic import explain_cell
+    from dikkat.tasks.kinds import load
+    from dikkat_runtime.tasks.translator import Translator
 
     translator = load(run)
     if not isinstance(translator, Translator):

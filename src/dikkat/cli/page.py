@@ -68,8 +68,8 @@ def page(
 def _answered(run: Path, source: Path) -> dict[str, Any]:
     """Return the lesson of a file with the answers of the model of `run`."""
     from dikkat.explain.lesson import answered, read_lesson
-    from dikkat.tasks import load
     from dikkat.tasks.inspection.over_training import OverTraining
+    from dikkat.tasks.kinds import load
 
     if read_lesson(source).page == "training":
         return answered(source, OverTraining(run).at)

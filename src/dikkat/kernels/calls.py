@@ -42,7 +42,6 @@ ARGUMENTS: dict[str, tuple[type, ...]] = {
     "adamw": (_ADDRESS,),
     "add_dropped": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_float, _NUMBER, c_int, c_int),
     "attention_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
-    "attention_forward": (_ADDRESS, _ADDRESS),
     "byte_gradients": (_ADDRESS,),
     "byte_linear": (_ADDRESS, _ADDRESS, _NUMBER, _ADDRESS, _ADDRESS, _NUMBER, c_int, c_int),
     "make_random_bits": (_ADDRESS, _NUMBER, _NUMBER, c_int),
@@ -57,12 +56,11 @@ ARGUMENTS: dict[str, tuple[type, ...]] = {
     "normalize_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
     "normalize_forward": (_ADDRESS, _ADDRESS),
     "orthogonalize": (_ADDRESS, _NUMBER, _NUMBER, _NUMBER, c_int),
-    "pack_bytes": (_ADDRESS, c_int),
     "smoothed_softmax": (*(_ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_float), *(_ADDRESS, _ADDRESS, c_int, c_int)),
     "sum_of_squares": (_ADDRESS, _NUMBER, _ADDRESS, c_int, c_int),
     "rotate": (_ADDRESS, _ADDRESS),
 }
-"""Argument types of every kernel, so that a wrong call is refused here instead of reading foreign memory."""
+"""Argument types of kernels, so that a wrong call is refused here instead of reading foreign memory."""
 
 
 def runs_native(*tensors: Tensor) -> bool:

@@ -21,11 +21,11 @@ class Named:
     name: str
 
     @property
-    def rate_key(self) -> str:
-        return self.name
+    def batch_key(self) -> str:
+        return self.name[0]
 
-    def run(self, texts: Sequence[str]) -> list[Any]:
-        return list(texts)
+    def run(self, items: Sequence[str], tasks: Sequence[Named]) -> list[Any]:
+        return [task.name + item for item, task in zip(items, tasks, strict=True)]
 
 
 A, B = Named("a"), Named("b")
@@ -89,6 +89,18 @@ def test_other_tasks_have_their_own_batch_the_oldest_first(waiting: Waiting) -> 
     waiting.put(B, "b")
     waiting.put(A, "c")
     assert [waiting.taken(), waiting.taken()] == ["ac", "b"]
+
+
+@in_loop
+def test_tasks_of_one_key_share_a_batch_in_which_each_segment_keeps_its_own(waiting: Waiting) -> None:
+    for name, letter in (("a1", "x"), ("b", "y"), ("a2", "z")):
+        waiting.put(Named(name), letter)
+    with waiting.queue.changed:
+        batch, other = waiting.queue.take(), waiting.queue.take()
+    assert batch is not None
+    assert batch.run() == ["a1x", "a2z"]
+    assert other is not None
+    assert other.run() == ["by"]
 
 
 @in_loop

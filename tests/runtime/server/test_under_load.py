@@ -6,7 +6,7 @@ import asyncio
 import json
 import shutil
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -31,19 +31,25 @@ class HeldModel:
 
     def __init__(self) -> None:
         self.may_go, self.batches = threading.Event(), list[list[str]]()
-        self.tokenizer = self
+        self.tokenizer = self.defaults = self.engine = self.notes = self
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         return [[0] * len(text.split()) for text in texts]
 
-    def translate(
-        self,
-        texts: Sequence[str],
-        options: BeamOptions,
-        glossary: object = None,
-        memories: object = None,
-        **how: object,
-    ) -> list[Translation]:
+    def resolved(self, options: BeamOptions) -> BeamOptions:
+        return options
+
+    def known(self, memories: object) -> list[Any]:
+        return []
+
+    def decoded(self, *asked: object) -> list[Translation]:
+        raise AssertionError("it asks for nothing")
+
+    def line_translator(self, *read: object, **settings: object) -> HeldModel:
+        return self
+
+    def steps(self, texts: Sequence[str], prefixes: Sequence[str]) -> Generator[Any, Any, list[Translation]]:
+        yield from ()
         assert self.may_go.wait(300)
         self.batches.append(list(texts))
         if "bad" in texts:
@@ -238,16 +244,10 @@ def test_an_error_of_ours_is_a_500_and_the_log_holds_no_text(capsys: pytest.Capt
         async with held() as (app, _, model):
             model.may_go.set()
 
-            def broken(
-                texts: Sequence[str],
-                options: BeamOptions,
-                glossary: object = None,
-                memories: object = None,
-                **how: object,
-            ) -> list[Translation]:
+            def broken(texts: Sequence[str], prefixes: Sequence[str]) -> Generator[Any, Any, list[Translation]]:
                 raise ValueError(f"cannot translate {texts}")
 
-            model.translate = broken  # type: ignore[method-assign]
+            model.steps = broken  # type: ignore[method-assign]
             answer = await ask(app, "/translate", ASK | {"q": "Geheimnis"})
             assert answer.status == 500
 

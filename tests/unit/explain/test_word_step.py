@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES, translator_run
 
+from dikkat import Translator
 from dikkat.explain.steps import word_step
 from dikkat.nn.recorder import MapName
-from dikkat.tasks import Translator
 from dikkat.tasks.inspection.arithmetic import explain_cell
 
 

@@ -14,9 +14,9 @@ from tests.unit.classroom.written_out import weighted
 from tests.unit.interop.checkpoints import change_weights, gpt2_tokenizer
 from torch import Tensor, nn
 
+from dikkat import LanguageModel
 from dikkat.interop.importing import read_foreign
 from dikkat.models.key_table import to_theirs
-from dikkat.tasks import LanguageModel
 from dikkat_runtime.cli.main import run
 from dikkat_runtime.errors import DataError, UsageError
 

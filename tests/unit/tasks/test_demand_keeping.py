@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
-from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator, Rewritten
+from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator, Rewritten, answered_together
 from dikkat_runtime.tasks.insertion import Incomplete
 from dikkat_runtime.tasks.term_placement import Lacking
 from dikkat_runtime.tasks.translations import PieceRequest, PieceResult, Translation, TranslationNotes, joined
@@ -58,7 +58,9 @@ class Model:
 
     def results(self, *requests: PieceRequest, options: DecodingOptions | None = None) -> list[PieceResult]:
         keeper = DemandKeeper(self.insert, self.put_terms, self.loses, False)
-        return PieceTranslator(self.decode, keeper, options or BeamOptions(), retry=False)(requests, range(9))
+        pieces = PieceTranslator(keeper, options or BeamOptions(), retry=False)
+        (results,) = answered_together([pieces(requests, range(9))], lambda asked: [self.decode(*asked[0])])
+        return results
 
 
 def request(*demands: Demanded, prefix: str = "", is_closed: bool = False) -> PieceRequest:

@@ -55,13 +55,14 @@ def nothing(items: Sequence[object]) -> list[Any]:
 def line_translator(
     decode: Shouting, options: DecodingOptions, notes: TranslationNotes, *, retry: bool = True, language: str = ""
 ) -> LineTranslator:
-    pieces = PieceTranslator(decode, DemandKeeper(nothing, nothing, nothing, False), options, retry=retry)
+    pieces = PieceTranslator(DemandKeeper(nothing, nothing, nothing, False), options, retry=retry)
     reading = Reading(encode, frozenset, (language, ""))
     segmenter = Segmenter(reading.encode, ReadingLimits(8, 6, False), language)
     return LineTranslator(
         segmenter,
         encode,
         pieces,
+        decode,
         options,
         notes,
         reading=reading,

@@ -77,7 +77,8 @@ def translator(
     return LineTranslator(
         Segmenter(reading.encode, ReadingLimits(64, 64, False), "en"),
         encode,
-        PieceTranslator(decode, DemandKeeper(nothing, nothing, nothing, False), options, retry=False),
+        PieceTranslator(DemandKeeper(nothing, nothing, nothing, False), options, retry=False),
+        decode,
         options,
         notes or TranslationNotes(),
         reading=reading,

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from dikkat_runtime.cli import program
 from dikkat_runtime.cli.options import Option
 from dikkat_runtime.engine.contract import EngineInfo, EngineName
-from dikkat_runtime.engine.options import MAX_BEAMS, Device
+from dikkat_runtime.engine.options import MAX_BEAMS, Device, Formality
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError
 
@@ -33,6 +33,7 @@ LengthPenaltyOption = Annotated[
     float | None,
     Option(help="Larger favours longer output; by default, as the run says (1.6 for one that was trained here)."),
 ]
+FormalityOption = Annotated[Formality, Option(help="More or less formal address, where the run has learned it.")]
 NoCorrectionsOption = Annotated[bool, Option(help="Ignore corrections (see dikkat correct).")]
 AllWordsOption = Annotated[bool, Option(help="Ignore the run's shortlist of words.")]
 JsonOption = Annotated[bool, Option("--json", help="Machine-readable, on standard output.")]

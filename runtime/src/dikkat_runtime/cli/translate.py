@@ -15,6 +15,7 @@ from dikkat_runtime.cli.opening import (
     AllWordsOption,
     BeamOption,
     EngineOptions,
+    FormalityOption,
     LengthPenaltyOption,
     NoCorrectionsOption,
     open_model,
@@ -23,7 +24,7 @@ from dikkat_runtime.cli.opening import (
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.progress import WorkProgress
 from dikkat_runtime.cli.streams import NoReaderError, is_interactive, print_remark
-from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Formality, SamplingOptions
+from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.notices import counted
 
@@ -59,7 +60,6 @@ _Memory = Annotated[
     list[Path] | None,
     Option(help="Translation memory (.tmx, .tsv): what it holds comes back, what is like it is translated like it."),
 ]
-_Formality = Annotated[Formality, Option(help="More or less formal address, where the run has learned it.")]
 _Prefix = Annotated[Path | None, Option(help="Beginning of the translation of each line, one per line.")]
 _Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults after it.")]
 _Json = Annotated[bool, Option("--json", help="Write one JSON object per line, with the probability of each word.")]
@@ -86,7 +86,7 @@ def translate(
     repetition_penalty: _RepetitionPenalty = BEAM.repetition_penalty,
     glossary: _Glossary = None,
     memory: _Memory = None,
-    formality: _Formality = "default",
+    formality: FormalityOption = "default",
     adapter: Annotated[Path | None, Option(help="Adapter that was trained from the run: its folder.")] = None,
     no_corrections: NoCorrectionsOption = False,
     all_words: AllWordsOption = False,

@@ -9,6 +9,7 @@ from dikkat_runtime.cli.opening import (
     AllWordsOption,
     BeamOption,
     ComputeOptions,
+    FormalityOption,
     LengthPenaltyOption,
     NoCorrectionsOption,
 )
@@ -37,6 +38,7 @@ def translate_files(
     embed: Annotated[bool, Option("--embed", help="Write vectors, also for a translator or a classifier.")] = False,
     beam: BeamOption = _BEAM.beam_size,
     length_penalty: LengthPenaltyOption = None,
+    formality: FormalityOption = "default",
     no_corrections: NoCorrectionsOption = False,
     all_words: AllWordsOption = False,
     workers: _Workers = None,
@@ -69,7 +71,7 @@ def _work(
     if task == "translate" and options["format"] is None:
         for path in options["inputs"]:
             refuse_document(path, run)
-    names = ("beam", "length_penalty", "all_words", "format", "column", "output_column")
+    names = ("beam", "length_penalty", "formality", "all_words", "format", "column", "output_column")
     of_job = {name: options.pop(name) for name in names}
     job = Job(run=run, task=task, corrections=not no_corrections, **asdict(choice), **of_job)
     result = run_call(job, Call(part=shard, **options), terminal())

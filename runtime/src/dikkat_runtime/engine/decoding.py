@@ -16,7 +16,7 @@ from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.weights import WordsOfBatch
 from dikkat_runtime.errors import msg
-from dikkat_runtime.native.arrays import Array, address, aligned, empty, full, side_by_side
+from dikkat_runtime.native.arrays import Array, address, addresses, aligned, empty, full, side_by_side
 from dikkat_runtime.native.library import ACTIVATIONS, Decoder, Linear, Norm, Search, library
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -53,9 +53,9 @@ class DecoderWeights:
         """
         self.settings, self.where, self.positions, self.max_length = settings, where, positions, max_length
         self.in_bytes = precision == "int8"
-        self.sources = (Linear * len(sources))(*sources)
+        self.linears, self.sources = (Linear * len(linears))(*linears), (Linear * len(sources))(*sources)
         count = 2 * settings.decoder_layers
-        arrays = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms), (c_float * count)()
+        arrays = self.linears, (Norm * len(norms))(*norms), (c_float * count)()
         arrays[2][:] = [settings.inverse_temperature] * count
         self._kept = embedding, arrays
         linears_of, norms_of, betas = map(ctypes.addressof, arrays)  # type: ignore[arg-type]
@@ -108,6 +108,8 @@ class DecoderRows:
         self._keys: Array
         self._values: Array
         self._writers: Array
+        self._adapters = [addresses([getattr(own, part) for own in memory.weights]) for part in ("linears", "sources")]
+        job.adapters, job.source_adapters = map(address, self._adapters)
         self._read_source(memory)
         self._neighbours = NeighboursOfBatch.of(neighbours) if neighbours else None
         if self._neighbours is not None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,12 +43,16 @@ class Memory:
     """Tokens of each source, its end mark included where the model reads one."""
     words: tuple[Array, ...] | None = None
     """Rising ids of the words that the translation of each source may consist of; None where these are all."""
+    weights: tuple[Any, ...] = ()
+    """What the decoder of each source computes with, where they differ in their adapters; else empty."""
 
     def of(self, numbers: Sequence[int]) -> "Memory":
         """Return the states of the sources with these numbers, which may repeat."""
         lengths = tuple(self.lengths[number] for number in numbers)
         words = None if self.words is None else tuple(self.words[number] for number in numbers)
-        return replace(self, states=self.states[list(numbers), : max(lengths)], lengths=lengths, words=words)
+        weights = tuple(self.weights[number] for number in numbers if self.weights)
+        states = self.states[list(numbers), : max(lengths)]
+        return replace(self, states=states, lengths=lengths, words=words, weights=weights)
 
 
 def require_finite(values: Array, where: str) -> Array:

@@ -19,7 +19,7 @@ from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import stepwise_search
 from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decoder_layers, encoder_layers
 from dikkat_runtime.errors import DataError, msg
-from dikkat_runtime.native.arrays import Array, address, aligned, empty, full
+from dikkat_runtime.native.arrays import Array, address, addresses, aligned, empty, full
 from dikkat_runtime.native.library import ACTIVATIONS, INDEX_ERROR, NOT_FINITE, Encoder, Linear, Norm, library
 from dikkat_runtime.position_tables import sinusoids
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
@@ -185,10 +185,16 @@ class NativeEngine:
         weights.check_all_used()
         # the arrays must live as long as C reads them
         self.weights: Weights = weights
+        of_layers = all(name.startswith(("encoder.blocks.", "decoder.blocks.")) for name in weights.used)
+        self.mixes_by = id(weights.base if of_layers and weights.base is not None else weights), shortlist is None
+        """Equal for engines whose sources can share a batch: they differ in adapters of one base."""
 
-    def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
+    def encode(
+        self, sources: Sequence[Sequence[int]], *, threads: int | None = None, engines: Sequence["NativeEngine"] = ()
+    ) -> Memory:
         """Encode sources (ids without an end mark, none empty) with `threads` threads, by default the engine's.
 
+        With `engines`, of which all `mixes_by` are equal, each source is read and translated by its own one.
         Raises `DataError` for a source beyond the table of learned positions or an id outside the vocabulary.
         """
         rows = [source_ids(source, self.settings.add_source_eos) for source in sources]
@@ -201,6 +207,8 @@ class NativeEngine:
         states = full((len(rows), longest, self.settings.model_dim), 0.0)
         job = Encoder.from_buffer_copy(self._encoder)
         job.sentences, job.longest, job.threads = len(rows), longest, threads or self.info.threads
+        adapters = addresses([engine._linears for engine in engines])
+        job.adapters = address(adapters)
         job.starts, job.ids, job.positions = ctypes.addressof(starts), ctypes.addressof(ids), address(table)
         code = library()[0].encoder_run(ctypes.byref(job), address(states))
         if code == INDEX_ERROR:
@@ -209,8 +217,9 @@ class NativeEngine:
             raise not_finite(self.weights.where)
         if code:
             raise MemoryError(msg("no memory left to encode"))
-        words = None if self._shortlist is None else tuple(map(self._shortlist.of, sources))
-        return Memory(states, lengths, words)
+        lists = [engine._shortlist for engine in engines or [self] * len(rows)]
+        words = tuple(own.of(source) for own, source in zip(lists, sources, strict=True) if own is not None)
+        return Memory(states, lengths, words or None, tuple(engine._decoder for engine in engines))
 
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH

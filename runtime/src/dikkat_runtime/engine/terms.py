@@ -80,7 +80,9 @@ class WordBorders:
             return self.vocabulary.begins_in_word
         if suffix not in self._wrong:
             inside = self.vocabulary.begins_in_word.tolist()
-            wrong = [number for number in inside if not _may_go_on(suffix + self.vocabulary.tokens[number])]
+            # the last bytes may be a part of a letter
+            texts = ((suffix + self.vocabulary.tokens[number]).decode("utf-8", "ignore") for number in inside)
+            wrong = [number for number, text in zip(inside, texts, strict=True) if not begins_suffixes(text)]
             if not _is_whole(suffix):
                 wrong += [EOS_ID, *self.vocabulary.begins_outside_word.tolist()]
             self._wrong[suffix] = np.array(wrong, np.int64)
@@ -252,11 +254,6 @@ def _share(scores: Array, token: int, tokens: Sequence[int]) -> float:
     several = scores[list(tokens)]
     largest = float(several.max())
     return float(scores[token]) - largest - math.log(float(np.exp(several - largest).sum()))
-
-
-def _may_go_on(raw: bytes) -> bool:
-    """Return whether a chain of suffixes begins with these bytes, the last of which may be a part of a letter."""
-    return begins_suffixes(raw.decode("utf-8", "ignore"))
 
 
 def _is_whole(raw: bytes) -> bool:

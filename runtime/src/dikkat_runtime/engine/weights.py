@@ -17,8 +17,8 @@ from dikkat_runtime.native.library import Grouped, Linear, Norm, Packing, Words,
 from dikkat_runtime.run.weights import DOWN, UP, factors_of
 from dikkat_runtime.special_tokens import EOS_ID
 
-PANEL, QUAD, LANES = 64, 4, 16
-"""Outputs of a panel of bytes, bytes that are multiplied together, float32 numbers of a vector."""
+PANEL, QUAD, LANES, RANKS = 64, 4, 16, 8
+"""Outputs of a panel of bytes, bytes that are multiplied together, numbers of a vector, ranks computed side by side."""
 
 
 @dataclass(frozen=True)
@@ -108,14 +108,23 @@ class Weights:
         """Return some rows of a layer of the base with the factors of what is added to its whole matrix."""
         if factors is None:
             return layer
-        own, rank = factors[0][rows], len(factors[1])
-        # (outputs, R) -> (R, outputs in whole panels)
-        up, down = full((rank, len(own) + -len(own) % PANEL), 0.0), aligned(factors[1])
-        up[:, : len(own)] = own.T
-        self._kept.extend((up, down))
+        own, (rank, inputs) = factors[0][rows], factors[1].shape
+        whole, panels = rank + -rank % RANKS, -(-len(own) // PANEL)
+        up, down = full((panels * PANEL, whole), 0.0), full((whole, inputs + -inputs % LANES), 0.0)
+        up[: len(own), :rank], down[:rank, :inputs] = own, factors[1]
+        # (outputs, R) -> (panels, R, outputs of a panel)
+        kept = [self._stored(down), self._stored(up.reshape(panels, PANEL, whole).transpose(0, 2, 1))]
+        self._kept.extend(kept)
         adapted = Linear.from_buffer_copy(layer)
-        adapted.rank, adapted.down, adapted.up = rank, address(down), address(up)
+        adapted.rank, adapted.down, adapted.up = whole, *map(address, kept)
         return adapted
+
+    def _stored(self, factor: Array) -> Array:
+        """Return a factor as C reads it: in bfloat16, rounded to nearest, ties to even, where weights are in bytes."""
+        if not self.in_bytes:
+            return aligned(factor)
+        bits = np.ascontiguousarray(factor).view(np.uint32)
+        return aligned(bits + 0x7FFF + (bits >> 16 & 1) >> 16, np.uint16)
 
     def matrix(self, weight: Array, bias: Array | None = None, *, is_kept: bool = True) -> Linear:
         """Return a linear layer of a matrix (outputs, inputs); one that `is_kept` has an address of its own."""
@@ -152,8 +161,15 @@ class Weights:
         if self.base is not None and not any(part + UP in self.arrays for part in parts):
             return self.base.recurrent(name, width)
         layer: Linear | None = self._shared.get(name)
-        if layer is None:
-            content, forget = (self._whole(part, width, width) for part in parts)
+        if layer is None and self.base is not None:
+            nothing = empty((width, 0)), empty((0, width))
+            (up, down), (other_up, other_down) = (self._factors(part, (width, width)) or nothing for part in parts)
+            # each half of the outputs has factors of its own
+            ups = np.block([[up, np.zeros_like(other_up)], [np.zeros_like(up), other_up]])
+            factors = ups, np.concatenate((down, other_down))
+            layer = self._shared[name] = self._adapted(self.base.recurrent(name, width), factors, slice(None))
+        elif layer is None:
+            content, forget = (self._copy(part, width, width) for part in parts)
             bias = self.array(f"{name}.forget.bias", width)
             both = aligned(np.concatenate((content, forget))), aligned(np.concatenate((np.zeros_like(bias), bias)))
             layer = self._shared[name] = self.matrix(*both, is_kept=False)

@@ -1,6 +1,7 @@
 """Make arrays that the kernels can read: contiguous, and aligned to the width of the widest vectors."""
 
 import math
+from collections.abc import Sequence
 from ctypes import addressof, c_char
 from typing import Any
 
@@ -46,6 +47,11 @@ def aligned(array: Array, dtype: DTypeLike = np.float32) -> Array:
     copy = empty(array.shape, dtype)
     copy[...] = array
     return copy
+
+
+def addresses(structures: Sequence[Any]) -> Array | None:
+    """Return the addresses (N,) of structures of C, or None for no structures."""
+    return aligned(np.array([addressof(structure) for structure in structures]), np.int64) if structures else None
 
 
 def address(array: Array | None) -> int | None:

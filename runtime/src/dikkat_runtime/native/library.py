@@ -98,6 +98,7 @@ class Encoder(ctypes.Structure):
         ("sentences", c_int64),
         *_addresses("starts", "ids", "positions"),
         *_numbers("longest", "threads"),
+        ("adapters", c_void_p),
     ]
 
 
@@ -125,7 +126,7 @@ class Decoder(ctypes.Structure):
         ("scratch_rows", c_int64),
         *_addresses("neighbour_states", "neighbour_rates", "neighbour_tokens", "neighbour_starts"),
         ("neighbour_weight", c_float),
-        *_addresses("states_out", "weights_out", "words", "positions", "next"),
+        *_addresses("states_out", "weights_out", "words", "adapters", "source_adapters", "positions", "next"),
     ]
 
 

@@ -158,7 +158,9 @@ def open_library(folder: Path, stem: str) -> tuple[int, Path] | None:
     for path in sorted(folder.glob(f"{stem}-*.so")):
         with suppress(OSError):
             descriptor = _open(path)
-            if path.stem == f"{stem}-{_digest(_bytes_of(descriptor))}":
+            with open(descriptor, "rb", closefd=False) as file:
+                digest = _digest(file.read())
+            if path.stem == f"{stem}-{digest}":
                 # the checked file is the loaded one, even if somebody moves the folder meanwhile
                 held = Path(f"/proc/self/fd/{descriptor}")
                 return descriptor, held if held.exists() else path
@@ -226,11 +228,6 @@ def _open(path: Path) -> int:
         os.close(descriptor)
         raise PermissionError(f"{path}: others may have written it")
     return descriptor
-
-
-def _bytes_of(descriptor: int) -> bytes:
-    with open(descriptor, "rb", closefd=False) as file:
-        return file.read()
 
 
 def _digest(content: bytes) -> str:

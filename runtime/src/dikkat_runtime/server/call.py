@@ -20,7 +20,7 @@ from dikkat_runtime.server.glossaries import GlossaryStore
 from dikkat_runtime.server.keys import Key, find_key, read_keys
 from dikkat_runtime.server.models import Catalog, Task
 from dikkat_runtime.server.request_error import ClientGone, RequestError
-from dikkat_runtime.server.segment_queue import AnswerStream, Batch, SegmentQueue, StreamTable, Ticket
+from dikkat_runtime.server.segment_queue import AnswerStream, Batch, Segment, SegmentQueue, StreamTable, Ticket
 from dikkat_runtime.server.settings import LOOPBACK, Limits, ServeSettings
 from dikkat_runtime.server.workers import Turns, WorkerPool
 
@@ -209,12 +209,11 @@ class EngineThread:
 
     def _compute(self, batch: Batch) -> None:
         start = time.monotonic()
-        items = [segment.item for segment in batch.segments]
         try:
-            results: list[Any] = batch.task.run(items)
+            results = batch.run()
         except Exception as error:
             # one segment may be at fault: compute the others alone
-            results = [error] if len(items) == 1 else [_alone(batch, item) for item in items]
+            results = [error] if len(batch.segments) == 1 else list(map(_alone, batch.segments))
         seconds = time.monotonic() - start
         self.queue.measured(batch, seconds)
         self._metrics.batch(batch, start, seconds)
@@ -231,9 +230,9 @@ class EngineThread:
             stream.is_cancelled = True
 
 
-def _alone(batch: Batch, item: Any) -> Any:
+def _alone(segment: Segment) -> Any:
     try:
-        return batch.task.run([item])[0]
+        return Batch([segment]).run()[0]
     except Exception as error:
         return error
 

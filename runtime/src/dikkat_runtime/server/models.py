@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -22,11 +23,12 @@ from dikkat_runtime.tasks.classifier import Classifier, Regressor
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
+from dikkat_runtime.tasks.demand_keeping import Steps, answered_together
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.opening import OpenedModel
 from dikkat_runtime.tasks.tagger import Tagger
-from dikkat_runtime.tasks.translator import Translation, Translator
+from dikkat_runtime.tasks.translator import Translation, Translator, decode_together
 from dikkat_runtime.text.glossary import Glossary, Term
 
 SAMPLE = "A short text, that the first one who asks does not have to wait for."
@@ -112,18 +114,18 @@ class ModelTask:
     function: Function
 
     @property
-    def rate_key(self) -> Hashable:
-        """Equal for tasks that take about as long."""
+    def batch_key(self) -> Hashable:
+        """Equal for equal tasks."""
         return self
 
-    def run(self, items: Sequence[Any]) -> list[Any]:
+    def run(self, items: Sequence[Any], tasks: Sequence[Any]) -> list[Any]:
         """Return one result for each item."""
         return self.function(self.model, items)
 
 
 @dataclass(frozen=True, slots=True)
 class Translate:
-    """A task that translates segments."""
+    """A task that translates segments, each a text, or a text and what somebody has typed of its translation."""
 
     model: ServedModel
     options: BeamOptions
@@ -135,42 +137,35 @@ class Translate:
     """The terms of the glossary that a translated segment does not hold, for segments with such terms."""
 
     @property
-    def rate_key(self) -> Hashable:
-        """Equal for tasks that take about as long; it keeps no glossary alive."""
-        return self.model, self.options, self.glossary is not None
+    def batch_key(self) -> Hashable:
+        """Equal for tasks of one engine, or of adapters of one base, that search alike; it keeps no glossary alive."""
+        translator = self.model.model
+        engine = translator.engine
+        return getattr(engine, "mixes_by", id(engine)), translator.defaults.resolved(self.options)
 
-    def run(self, texts: Sequence[str]) -> list[Translation]:
-        """Return one translation for each text."""
-        memories = None if self.memory is None else [self.model.memories[self.memory]]
-        translations: list[Translation] = self.model.model.translate(
-            texts, self.options, glossary=self.glossary, memories=memories, formality=self.formality
-        )
-        if self.glossary is not None:
-            self.unplaced.update(
-                (text, translation.unplaced)
-                for text, translation in zip(texts, translations, strict=True)
-                if translation.unplaced
-            )
-        return translations
+    def run(self, items: Sequence[Any], tasks: Sequence["Translate"]) -> list[Translation]:
+        """Return one translation for each item."""
+        pairs = [(item, "") if isinstance(item, str) else item for item in items]
+        indices = dict[Translate, list[int]]()
+        for index, task in enumerate(tasks):
+            indices.setdefault(task, []).append(index)
+        readers, steps = zip(*(task._begun([pairs[one] for one in own]) for task, own in indices.items()), strict=True)
+        answers = answered_together(steps, partial(decode_together, readers))
+        translations = dict(zip(chain(*indices.values()), chain(*answers), strict=True))
+        for index, (task, (text, _)) in enumerate(zip(tasks, pairs, strict=True)):
+            if translations[index].unplaced:
+                task.unplaced[text] = translations[index].unplaced
+        return [translations[index] for index in range(len(items))]
 
-
-@dataclass(frozen=True, slots=True)
-class Complete:
-    """A task that completes translations which somebody types."""
-
-    model: ServedModel
-    options: BeamOptions
-    glossary: Glossary | None = None
-
-    @property
-    def rate_key(self) -> Hashable:
-        """Equal for tasks that take about as long."""
-        return self.model, self.options, "complete"
-
-    def run(self, pairs: Sequence[tuple[str, str]]) -> list[Translation]:
-        """Return the best translation of each source that begins with its prefix."""
-        sources, prefixes = zip(*pairs, strict=True)
-        return list(self.model.model.translate(sources, self.options, prefixes=prefixes, glossary=self.glossary))
+    def _begun(self, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[Translator, Any], Steps[list[Translation]]]:
+        translator: Translator = self.model.model
+        known = translator.known(None if self.memory is None else [self.model.memories[self.memory]])
+        lines = translator.line_translator(
+            translator.defaults.resolved(self.options), translator.notes, translator.decoded,
+            glossary=self.glossary, formality=self.formality, known=known,
+        )  # fmt: skip
+        texts, prefixes = zip(*pairs, strict=True)
+        return (translator, known), lines.steps(texts, prefixes)
 
 
 @cache
@@ -181,7 +176,7 @@ def embedding(prompt: str | None) -> Function:
     ]
 
 
-Task = Translate | Complete | ModelTask
+Task = Translate | ModelTask
 
 
 def decide(model: ServedModel, texts: Sequence[str]) -> list[list[DecisiveWords]]:

@@ -13,19 +13,15 @@ from dikkat_runtime.server.settings import Limits
 
 
 class Task(Protocol):
-    """A task computes results of segments; equal tasks share a batch."""
-
-    def __hash__(self) -> int:
-        """Return the same number for tasks that share a batch."""
-        ...
+    """A task computes results of segments."""
 
     @property
-    def rate_key(self) -> Hashable:
-        """A key that is equal for tasks of about the same speed, without data of one request."""
+    def batch_key(self) -> Hashable:
+        """A key that is equal for tasks whose segments share batches, without data of one request."""
         ...
 
-    def run(self, items: Sequence[Any]) -> list[Any]:
-        """Return one result for each item."""
+    def run(self, items: Sequence[Any], tasks: Sequence[Any]) -> list[Any]:
+        """Return one result for each item, whose own task is that of the same index; they share a batch."""
         ...
 
 
@@ -59,6 +55,7 @@ class Segment:
     """One item in the queue."""
 
     ticket: Ticket
+    task: Task
     index: int
     """Index of the segment in its request."""
     item: Any
@@ -74,13 +71,17 @@ class Segment:
 class Batch:
     """Segments that are computed together."""
 
-    task: Task
     segments: list[Segment]
 
     @property
     def tokens(self) -> int:
         """Number of source tokens, without padding."""
         return sum(segment.tokens for segment in self.segments)
+
+    def run(self) -> list[Any]:
+        """Return one result for each segment."""
+        tasks = [segment.task for segment in self.segments]
+        return tasks[0].run([segment.item for segment in self.segments], tasks)
 
 
 FIRST_GUESS = 0.0005
@@ -107,7 +108,7 @@ class TokenRate:
 
 
 class _Lane:
-    """The segments of one task."""
+    """The segments that share batches."""
 
     def __init__(self) -> None:
         self.interactive, self.bulk = deque[Segment](), deque[Segment]()
@@ -121,7 +122,7 @@ class SegmentQueue:
         self._limits, self._clock = limits, clock
         self.changed = threading.Condition()
         """Held while the queue is changed, and notified of every change."""
-        self._lanes: dict[Task, _Lane] = {}
+        self._lanes: dict[Hashable, _Lane] = {}
         self._rates: dict[Hashable, TokenRate] = {}
         self._order = 0
         self.segments = 0
@@ -131,7 +132,7 @@ class SegmentQueue:
     def estimated_seconds(self) -> float:
         """The estimated time until all waiting segments are computed."""
         with self.changed:
-            return sum(lane.tokens * self._rate(task).seconds_per_token for task, lane in self._lanes.items())
+            return sum(lane.tokens * self._rate(key).seconds_per_token for key, lane in self._lanes.items())
 
     def check(self) -> None:
         """Raise `RequestError` where a new request would wait longer than the limit."""
@@ -144,12 +145,10 @@ class SegmentQueue:
         """Add segments of one request from its `first` on, with the tokens of each; `count` are all that it has."""
         is_interactive = max(count, len(items)) <= self._limits.interactive_segments
         with self.changed:
-            lane, now = self._lanes.get(task), self._clock()
-            if lane is None:
-                lane = self._lanes[task] = _Lane()
+            lane, now = self._lanes.setdefault(task.batch_key, _Lane()), self._clock()
             waiting = lane.interactive if is_interactive else lane.bulk
             for index, (item, size) in enumerate(zip(items, tokens, strict=True), start=first):
-                waiting.append(Segment(ticket, index, item, size, self._order, now))
+                waiting.append(Segment(ticket, task, index, item, size, self._order, now))
                 self._order += 1
             lane.tokens += sum(tokens)
             self.segments += len(items)
@@ -167,17 +166,17 @@ class SegmentQueue:
             if ticket.is_cancelled:
                 return
             ticket.is_cancelled = True
-            if lane := self._lanes.get(task):
+            if lane := self._lanes.get(task.batch_key):
                 lane.tokens -= ticket.waiting_tokens
             self.segments -= ticket.waiting_segments
             ticket.waiting_segments = ticket.waiting_tokens = 0
 
     def take(self) -> Batch | None:
         """Return the next batch, None where nothing waits; the caller holds `changed`."""
-        task = self._next_task()
-        if task is None:
+        key = self._next_key()
+        if key is None:
             return None
-        lane = self._lanes[task]
+        lane = self._lanes[key]
         first, second = lane.interactive, lane.bulk
         if not first or (second and self._is_old(second[0]) and second[0].order < first[0].order):
             first, second = second, first
@@ -190,35 +189,34 @@ class SegmentQueue:
                 segments.append(waiting.popleft())
                 self._taken(lane, head)
         if not lane.interactive and not lane.bulk:
-            del self._lanes[task]
-        return Batch(task, segments)
+            del self._lanes[key]
+        return Batch(segments)
 
     def measured(self, batch: Batch, seconds: float) -> None:
-        """Update the seconds a token of a batch's task."""
+        """Update the seconds a token of batches like this one."""
         with self.changed:
-            self._rates.setdefault(batch.task.rate_key, TokenRate()).add(batch.tokens, seconds)
+            self._rates.setdefault(batch.segments[0].task.batch_key, TokenRate()).add(batch.tokens, seconds)
 
     def forget_rates(self) -> None:
         """Forget all measured rates, since other models are served from now on."""
         with self.changed:
-            kept = {task.rate_key for task in self._lanes}
-            self._rates = {key: rate for key, rate in self._rates.items() if key in kept}
+            self._rates = {key: rate for key, rate in self._rates.items() if key in self._lanes}
 
-    def _rate(self, task: Task) -> TokenRate:
-        return self._rates.get(task.rate_key) or TokenRate()
+    def _rate(self, key: Hashable) -> TokenRate:
+        return self._rates.get(key) or TokenRate()
 
-    def _next_task(self) -> Task | None:
-        """Return the task of the next segment: interactive and old ones by age, then bulk by age."""
-        best: tuple[tuple[bool, int], Task] | None = None
-        for task, lane in list(self._lanes.items()):
+    def _next_key(self) -> Hashable | None:
+        """Return the key of the next segment: interactive and old ones by age, then bulk by age."""
+        best: tuple[tuple[bool, int], Hashable] | None = None
+        for key, lane in list(self._lanes.items()):
             heads = [(False, _head(lane.interactive)), (True, _head(lane.bulk))]
             for is_bulk, head in heads:
                 if head is not None:
                     rank = is_bulk and not self._is_old(head), head.order
                     if best is None or rank < best[0]:
-                        best = rank, task
+                        best = rank, key
             if not lane.interactive and not lane.bulk:
-                del self._lanes[task]
+                del self._lanes[key]
         return best[1] if best else None
 
     def _is_old(self, segment: Segment) -> bool:

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -54,7 +55,9 @@ class TranslatingModel:
     """A translator; a text of several lines is translated line by line."""
 
     def __init__(self, translator: Translator, job: Job) -> None:
-        self._translator = translator
+        self._translate = partial(translator.stream, formality=job.formality)
+        # refuses a formality that the run has not learned
+        list(self._translate(()))
         # what is corrected from now on is for the next call
         translator.corrections = Corrections(job.run, is_fixed=True) if job.corrections else None
         self.fingerprint = model_fingerprint(job)
@@ -68,7 +71,7 @@ class TranslatingModel:
         lines = [text.split("\n") for text in texts]
         # lines are counted from 1 in each chunk, so a chunk needs notes of its own
         notes = TranslationNotes()
-        stream = self._translator.stream((line for some in lines for line in some), self._options, notes=notes)
+        stream = self._translate((line for some in lines for line in some), self._options, notes=notes)
         values: list[Values] = [("\n".join(next(stream).text for _ in some),) for some in lines]
         self.counts.update(cut=notes.count("cut"), looped=notes.count("loop"), unfinished=notes.count("unfinished"))
         return values

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO, Any, Literal
 
 from dikkat_runtime.engine.contract import EngineName
-from dikkat_runtime.engine.options import BeamOptions, Device
+from dikkat_runtime.engine.options import BeamOptions, Device, Formality
 from dikkat_runtime.engine.precision import RECORD, PrecisionName
 from dikkat_runtime.engine.shortlist import SHORTLIST
 from dikkat_runtime.errors import DataError, MissingInputError, StoppedError, unreadable
@@ -181,6 +181,7 @@ class Job:
     beam: int = BeamOptions().beam_size
     length_penalty: float | None = None
     """The exponent of the length; None for that of the run."""
+    formality: Formality = "default"
     format: FormatName | None = None
     """The format of all files; None where the name of each decides."""
     column: str = ""

@@ -1,6 +1,7 @@
 """Group sentences into batches, and search the batches, some of them side by side."""
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import Engine, SearchRequest
@@ -52,6 +53,7 @@ def search_all(
     batches: Sequence[list[int]] | None = None,
     constraints: Sequence[Constraint | None] | None = None,
     neighbours: Sequence[Neighbours | None] = (),
+    engines: Sequence[Any] = (),
     before_batch: Callable[[], None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Return the hypotheses of every sentence (source ids without an end mark), in order; an empty one is not searched.
@@ -59,8 +61,8 @@ def search_all(
     Only those of `batches`, by default all in `length_batches`, are searched.
 
     `numbers` are those of the sentences, by default from 0, `constraints` the conditions on their outputs, `neighbours`
-    what was written before in like states. Without a `batch_size` the engine has the choice. `before_batch` is called
-    before each batch, and may raise to end the work.
+    what was written before in like states, `engines` those of sentences that have adapters of their own. Without a
+    `batch_size` the engine has the choice. `before_batch` is called before each batch, and may raise to end the work.
     After an error, or Ctrl-C, no further batch is begun.
     """
     results: list[list[Hypothesis]] = [[EMPTY] for _ in sentences]
@@ -70,6 +72,9 @@ def search_all(
         tokens = BATCH_TOKENS * max(1, usual // BATCH_SIZE)
         size = usual if batch_size is None else batch_size
         batches = list(length_batches([len(sentence) for sentence in sentences], size, tokens))
+    if engines:
+        # neighbours with one adapter read its factors together
+        batches = [sorted(batch, key=lambda index: id(engines[index])) for batch in batches]
     # in eight bits one thread a batch is fastest; in float32 all threads share the weights of a batch
     workers = min(info.threads, len(batches)) if info.precision == "int8" else 1
     share = max(1, info.threads // max(1, workers))
@@ -80,7 +85,8 @@ def search_all(
     def search(batch: Sequence[int]) -> list[list[Hypothesis]]:
         if before_batch is not None:
             before_batch()
-        memory = engine.encode([sentences[index] for index in batch], threads=share)
+        own, sources = [engines[index] for index in batch if engines], [sentences[index] for index in batch]
+        memory = own[0].encode(sources, threads=share, engines=own) if own else engine.encode(sources, threads=share)
         asked = SearchRequest(
             batch if numbers is None else [numbers[index] for index in batch],
             None if constraints is None else [constraints[index] for index in batch],

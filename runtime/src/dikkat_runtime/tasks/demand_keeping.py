@@ -10,9 +10,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
+from typing import TypeVar
 
 import numpy as np
 
@@ -268,22 +269,50 @@ DEMANDING_PENALTY = 1.0
 RETRY_NGRAM = 3
 """Size of the n-grams that are not repeated where an output with a loop is decoded again."""
 
+Asked = tuple[Sequence[PieceRequest], Sequence[int], DecodingOptions, bool]
+"""Requests, a number for each, the options, and whether demands and prefixes bind."""
 Decode = Callable[[Sequence[PieceRequest], Sequence[int], DecodingOptions, bool], list[Translation]]
-"""Returns translations of requests, given a number for each, the options, and whether demands and prefixes bind."""
+"""Returns the translations of what is `Asked`."""
+Answer = TypeVar("Answer")
+Steps = Generator[Asked, list[Translation] | None, Answer]
+"""Yields what is asked, is sent the translations, and returns an answer in the end."""
+
+
+def answered_together(
+    steps: Sequence[Steps[Answer]], decode: Callable[[Mapping[int, Asked]], Iterable[list[Translation]]]
+) -> list[Answer]:
+    """Return what steps return whose questions `decode` answers, by their numbers, all that are alike at once.
+
+    What is bound is asked alone: what is demanded of one translation must not change another.
+    """
+    answers, asked = dict[int, Answer](), dict[int, Asked]()
+    answered: dict[int, list[Translation] | None] = dict.fromkeys(range(len(steps)))
+    while True:
+        for number, translations in answered.items():
+            try:
+                asked[number] = steps[number].send(translations)
+            except StopIteration as end:
+                answers[number] = end.value
+        if not asked:
+            return [answers[number] for number in range(len(steps))]
+        _, _, *how = next(iter(asked.values()))
+        alike = [number for number, one in asked.items() if [*one[2:]] == how]
+        chosen = {number: asked.pop(number) for number in (alike[:1] if how[1] else alike)}
+        answered = dict(zip(chosen, decode(chosen), strict=True))
 
 
 class PieceTranslator:
-    """A translator of pieces by `decode`, whose translations `keeper` changes to hold what is demanded."""
+    """A translator of pieces, whose translations `keeper` changes to hold what is demanded."""
 
-    def __init__(self, decode: Decode, keeper: DemandKeeper, options: DecodingOptions, *, retry: bool) -> None:
+    def __init__(self, keeper: DemandKeeper, options: DecodingOptions, *, retry: bool) -> None:
         """With `retry`, outputs that repeat themselves in a loop are decoded again under a limit on repetition."""
-        self._decode, self._keeper, self._options = decode, keeper, options
+        self._keeper, self._options = keeper, options
         self._retries = retry and not options.limits_repetition
         self._count = options.n_best if isinstance(options, BeamOptions) else 1
 
-    def __call__(self, requests: Sequence[PieceRequest], numbers: Sequence[int]) -> list[PieceResult]:
+    def __call__(self, requests: Sequence[PieceRequest], numbers: Sequence[int]) -> Steps[list[PieceResult]]:
         """Return the translation of each request; `numbers` with the seed decide what sampling draws."""
-        results = self._begun(requests, numbers)
+        results = yield from self._begun(requests, numbers)
         bases = {index: (requests[index], result.translation) for index, result in enumerate(results)}
         lacking = self._keeper.lacking(bases)
         if not lacking:
@@ -292,7 +321,7 @@ class PieceTranslator:
         # an alternative that lacks something is left out in the end
         left = {index: bases[index] for index in lacking if self._keeper.unmet(requests[index], bases[index][1].text)}
         if not isinstance(self._options, SamplingOptions):
-            bound = dict(zip(left, self._decoded(requests, numbers, list(left), True), strict=True))
+            bound = dict(zip(left, (yield from self._decoded(requests, numbers, list(left), True)), strict=True))
             chosen = self._keeper.chosen(left, {index: own for index, (own, _) in bound.items()}, self._count)
             bases |= {index: (requests[index], own) for index, own in chosen.items()}
             for index, (_, looped) in bound.items():
@@ -301,19 +330,17 @@ class PieceTranslator:
             results[index] = self._noted(results[index], *bases[index])
         return results
 
-    def _begun(self, requests: Sequence[PieceRequest], numbers: Sequence[int]) -> list[PieceResult]:
+    def _begun(self, requests: Sequence[PieceRequest], numbers: Sequence[int]) -> Steps[list[PieceResult]]:
         """Return the translation of each request without its demands, which begins with its prefix."""
-        plain = [
-            PieceRequest(request.text, request.ids) if request.prefix or request.demands else request
-            for request in requests
-        ]
-        free = self._decoded(plain, numbers, range(len(requests)), False)
+        plain = [PieceRequest(request.text, request.ids) for request in requests]
+        free = yield from self._decoded(plain, numbers, range(len(requests)), False)
         results = [PieceResult(*own) for own in free]
         typed = [index for index, request in enumerate(requests) if request.prefix]
         own = {index for index in typed if requests[index].is_begun_by(results[index].translation.text)}
         other = [index for index in typed if index not in own or self._count > 1]
         asked = [replace(request, demands=()) for request in requests]
-        for index, (translation, looped) in zip(other, self._decoded(asked, numbers, other, True), strict=True):
+        decoded = yield from self._decoded(asked, numbers, other, True)
+        for index, (translation, looped) in zip(other, decoded, strict=True):
             free_first = [results[index].translation] if index in own else []
             others = [item for item in hypotheses(translation) if item.text not in {one.text for one in free_first}]
             best = ranked([*free_first, *others], self._count)
@@ -333,7 +360,7 @@ class PieceTranslator:
 
     def _decoded(
         self, requests: Sequence[PieceRequest], numbers: Sequence[int], indices: Sequence[int], bound: bool
-    ) -> list[tuple[Translation, bool]]:
+    ) -> Steps[list[tuple[Translation, bool]]]:
         """Return the translations of the requests at these indices, and whether each was decoded again.
 
         Where they are `bound`, all of them have demands, or none: what is demanded of one must not change another.
@@ -347,7 +374,7 @@ class PieceTranslator:
                 # the more candidates, the likelier one meets every demand exactly
                 options = replace(options, n_best=options.beam_size)
         chosen, own = [requests[index] for index in indices], [numbers[index] for index in indices]
-        translations = self._decode(chosen, own, options, bound)
+        translations = (yield chosen, own, options, bound) or []
         loops = [
             index
             for index, (translation, request) in enumerate(zip(translations, chosen, strict=True))
@@ -356,8 +383,8 @@ class PieceTranslator:
         ]
         if loops:
             held = replace(options, no_repeat_ngram=RETRY_NGRAM)
-            again = self._decode([chosen[index] for index in loops], [own[index] for index in loops], held, bound)
-            for index, translation in zip(loops, again, strict=True):
+            again = yield [chosen[index] for index in loops], [own[index] for index in loops], held, bound
+            for index, translation in zip(loops, again or [], strict=True):
                 translations[index] = translation
         looped = set(loops)
         return [(translation, index in looped) for index, translation in enumerate(translations)]

@@ -1,6 +1,5 @@
 """Translate lines of any kind, one translation a line: protect, cut, copy and demand parts of them, and note it."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice, repeat
@@ -8,7 +7,7 @@ from itertools import chain, islice, repeat
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, renamed, respelled
-from dikkat_runtime.tasks.demand_keeping import PieceTranslator
+from dikkat_runtime.tasks.demand_keeping import Decode, PieceTranslator, Steps, answered_together
 from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
 from dikkat_runtime.tasks.surrogates import (
     END_MARKS,
@@ -120,13 +119,14 @@ class _Part:
 
 
 class LineTranslator:
-    """A translator of lines: `segmenter` cuts them, `pieces` translates the pieces, `notes` counts events."""
+    """A translator of lines: `segmenter` cuts them, `pieces` and `decode` translate them, `notes` counts events."""
 
     def __init__(
         self,
         segmenter: Segmenter,
         encode: Callable[[Sequence[str]], Sequence[Sequence[int]]],
         pieces: PieceTranslator,
+        decode: Decode,
         options: DecodingOptions,
         notes: TranslationNotes,
         *,
@@ -146,7 +146,7 @@ class LineTranslator:
         `judge` estimates confidences, and `corrected` returns the correction of a source by a person.
         """
         self._judge, self._corrected = judge, corrected
-        self._segmenter, self._encode, self._pieces = segmenter, encode, pieces
+        self._segmenter, self._encode, self._pieces, self._decode = segmenter, encode, pieces, decode
         self._options, self._notes = options, notes
         self._reading, self._surrogates, self._glossary = reading, surrogates, glossary
         self._gaps, self._enclosed = gaps, enclosed
@@ -158,45 +158,49 @@ class LineTranslator:
 
         At most `window` lines are read ahead, and `window` pieces decoded together.
 
-        Each begins with the text of `prefixes` for its line; without prefixes, a corrected line comes back as
-        corrected. When reading fails, the lines read before are translated first. Raises `DataError` where there are
-        not as many prefixes as lines.
+        Each begins with the text of `prefixes` for its line; a corrected line without a prefix comes back as corrected.
+        When reading fails, the lines read before are translated first. Raises `DataError` where there are not as many
+        prefixes as lines.
         """
-        if prefixes is not None:
-            yield from self._translate(lines, window, prefixes)
-            return
-        corrections: deque[str | None] = deque()
-
-        def uncorrected() -> Iterator[str]:
-            for line in lines:
-                corrections.append(self._corrected(line))
-                yield line if corrections[-1] is None else ""
-
-        for translation in self._translate(uncorrected(), window, None):
-            correction = corrections.popleft()
-            yield translation if correction is None else copied(correction)
-
-    def _translate(self, lines: Iterable[str], window: int, prefixes: Iterable[str] | None) -> Iterator[Translation]:
-        number = 0
+        number, decode = 0, lambda asked: [self._decode(*one) for one in asked.values()]
         typed = repeat("") if prefixes is None else iter(prefixes)
         for texts in _read_ahead(lines, window):
             beginnings = list(islice(typed, len(texts)))
             if len(beginnings) < len(texts):
-                many = number + len(beginnings)
                 raise DataError(
                     "there are more lines of text than prefixes ({count:,}); give one per line, empty where "
                     "there is none",
-                    many,
+                    number + len(beginnings),
                 )
-            batch = self._lines(texts, beginnings, number)
-            number += len(texts)
-            parts = self._parts(batch)
+            known, batch, parts = self._begun(texts, beginnings, number)
             windows = (self._window(parts[start : start + window]) for start in range(0, len(parts), window))
-            results = chain.from_iterable(windows)
-            for line in batch:
-                yield self._line(line, list(islice(results, len(line.segments.pieces))))
+            results = (answered_together([steps], decode)[0] for steps in windows)
+            yield from self._ended(known, batch, chain.from_iterable(results))
+            number += len(texts)
         if prefixes is not None and next(typed, None) is not None:
             raise DataError("there are more prefixes than lines of text ({count:,}); give one per line", number)
+
+    def steps(self, texts: Sequence[str], prefixes: Sequence[str]) -> Steps[list[Translation]]:
+        """Return the translation of each text, in steps that ask for what must be decoded; see `translate`."""
+        known, batch, parts = self._begun(texts, prefixes, 0)
+        results = yield from self._window(parts)
+        return list(self._ended(known, batch, iter(results)))
+
+    def _begun(
+        self, texts: Sequence[str], prefixes: Sequence[str], before: int
+    ) -> tuple[list[str | None], list[_Line], list[_Part]]:
+        """Return the corrections of texts, and what is left to translate, after `before` others."""
+        known = [None if prefix else self._corrected(text) for text, prefix in zip(texts, prefixes, strict=True)]
+        own = [text if correction is None else "" for text, correction in zip(texts, known, strict=True)]
+        batch = self._lines(own, prefixes, before)
+        return known, batch, self._parts(batch)
+
+    def _ended(
+        self, known: Sequence[str | None], batch: Sequence[_Line], results: Iterator[tuple[_Part, PieceResult]]
+    ) -> Iterator[Translation]:
+        for correction, line in zip(known, batch, strict=True):
+            translation = self._line(line, list(islice(results, len(line.segments.pieces))))
+            yield translation if correction is None else copied(correction)
 
     def _lines(self, texts: Sequence[str], prefixes: Sequence[str], before: int) -> list[_Line]:
         """Return the pieces of each line; a line without words is one copied piece."""
@@ -271,7 +275,7 @@ class LineTranslator:
         names = self._surrogates() if line.protected.placeholders else ()
         return fill(text, names, line.typed.begun if number == line.typed.number else ""), manner
 
-    def _window(self, parts: Sequence[_Part]) -> list[tuple[_Part, PieceResult]]:
+    def _window(self, parts: Sequence[_Part]) -> Steps[list[tuple[_Part, PieceResult]]]:
         """Return the translations of pieces; equal ones are decoded once, unless they are sampled."""
         drawn = isinstance(self._options, SamplingOptions)
         wanted: dict[tuple[PieceRequest, int], int] = {}
@@ -279,7 +283,7 @@ class LineTranslator:
             if part.request is not None:
                 wanted.setdefault((part.request, part.number if drawn else 0), part.number)
         requests = [request for request, _ in wanted]
-        own = self._pieces(requests, list(wanted.values()))
+        own = yield from self._pieces(requests, list(wanted.values()))
         if self._judge is not None:
             own = self._judged(requests, own, self._judge)
         translated = dict(zip(wanted, own, strict=True))

@@ -169,6 +169,9 @@ def open_weights(path: Path, settings: ModelSettings, threads: int, precision: P
     if weights is None:
         require_memory(path, precision)
         stored, base = read_stored(path), base_of(path)
+        if base is not None and base_of(base) is not None:
+            # what is added to an adapter is added to whole matrices
+            stored, base = read_weights(path), None
         of_base = None if base is None else open_weights(base, settings, threads, precision)
         weights = _open[key] = Weights(stored, str(path), precision == "int8", threads, base=of_base)
     return weights

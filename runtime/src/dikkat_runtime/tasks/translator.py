@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
+from itertools import islice
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.constraints import rows_of_beam
@@ -28,7 +29,7 @@ from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
 from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
 from dikkat_runtime.tasks.corrections import CorrectionMemory, Corrections, KnownTranslations
-from dikkat_runtime.tasks.demand_keeping import Decode, DemandKeeper, LossJudge, PieceTranslator
+from dikkat_runtime.tasks.demand_keeping import Asked, Decode, DemandKeeper, LossJudge, PieceTranslator
 from dikkat_runtime.tasks.insertion import WordInserter
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
@@ -189,10 +190,9 @@ class Translator(OpenedModel):
         """Translate an endless stream in order, in constant memory; a line without words comes back as it is.
 
         A line that is longer than what the model has learned to read is cut, at sentences where that is enough, and its
-        translations are joined; `notes`, by default those of the translator, counts such events for the
-        user. At most `window` lines are read ahead, and `batch_size` pieces translated at once; by default the engine
-        has the choice. With
-        `retry_loops` an output that repeats itself over and over is decoded again with `no_repeat_ngram`.
+        translations are joined; `notes`, by default those of the translator, counts such events for the user. At most
+        `window` lines are read ahead, and `batch_size` pieces translated at once; by default the engine has the choice.
+        With `retry_loops` an output that repeats itself over and over is decoded again with `no_repeat_ngram`.
         Batch size and neighbours do not change a translation.
 
         Placeholders, addresses and numbers with units are in a translation exactly as often as in the line. So are the
@@ -203,13 +203,6 @@ class Translator(OpenedModel):
         `UsageError` for one that the run has not learned, unless it is only preferred, and for a glossary or prefixes
         where translations are sampled.
         """
-        mark = FORMALITY_MARKS.get(formality.removeprefix("prefer_"), "")
-        if mark and not self.knows_formality:
-            if not formality.startswith("prefer_"):
-                raise UsageError(
-                    "this run has learned no formality; train with --set data.formality=true, or ask for {preferred}"
-                ).fill(f"prefer_{formality}")
-            mark = ""
         if window is None:
             # of more lines the batches have sentences of more equal lengths
             window = max(WINDOW, BATCHES_AHEAD * (self.engine.info.batch_size or 0))
@@ -220,10 +213,8 @@ class Translator(OpenedModel):
         known = self.known(memories)
         decode = partial(self.decoded, batch_size=batch_size, known=known)
         notes = self.notes if notes is None else notes
-        options = self.defaults.resolved(options)
-        translator = self.line_translator(
-            options, notes, decode, retry_loops=retry_loops, glossary=glossary, judge=confidence, known=known, mark=mark
-        )
+        settings: Any = {"retry_loops": retry_loops, "glossary": glossary, "judge": confidence, "formality": formality}
+        translator = self.line_translator(self.defaults.resolved(options), notes, decode, known=known, **settings)
         yield from translator.translate(lines, window, prefixes)
 
     def complete(
@@ -249,12 +240,19 @@ class Translator(OpenedModel):
         glossary: Glossary | None = None,
         judge: Judge | None = None,
         known: Sequence[KnownTranslations] | None = None,
-        mark: str = "",
+        formality: Formality = "default",
     ) -> LineTranslator:
         """Return the translator of lines that joins the translations which `decode` returns for their pieces.
 
-        The model reads each piece with `mark` in front.
+        The model reads each piece with the mark of `formality` in front. Raises `UsageError` where it learned none.
         """
+        mark = FORMALITY_MARKS.get(formality.removeprefix("prefer_"), "")
+        if mark and not self.knows_formality:
+            if not formality.startswith("prefer_"):
+                raise UsageError(
+                    "this run has learned no formality; train with --set data.formality=true, or ask for {preferred}"
+                ).fill(f"prefer_{formality}")
+            mark = ""
 
         def marked(encode: Encode, texts: Sequence[str]) -> Sequence[Sequence[int]]:
             return encode([mark + text for text in texts])
@@ -265,7 +263,8 @@ class Translator(OpenedModel):
         return LineTranslator(
             Segmenter(partial(marked, self.reading.encode), self.limits, self.language),
             partial(marked, partial(self.tokenizer.encode_batch, language=self.language)),
-            PieceTranslator(decode, self.keeper, options, retry=retry_loops),
+            PieceTranslator(self.keeper, options, retry=retry_loops),
+            decode,
             options,
             notes,
             reading=self.reading,
@@ -397,6 +396,30 @@ class Translator(OpenedModel):
         hypotheses = search(sentences, options, constraints=constraints)
         begun = [None if own is None else (request.prefix, own) for request, own in zip(requests, typed, strict=True)]
         return translations_of(hypotheses, self.target_tokenizer, begun)
+
+
+def decode_together(
+    readers: Sequence[tuple[Translator, Sequence[KnownTranslations]]], asked: Mapping[int, Asked]
+) -> Iterator[list[Translation]]:
+    """Yield the translations for what readers of some numbers ask alike, in the bits that each has alone.
+
+    A reader is a translator, with what it knows; their engines are one, or the `mixes_by` of these are equal.
+    """
+    if len(asked) == 1:
+        yield from (readers[number][0].decoded(*one, known=readers[number][1]) for number, one in asked.items())
+        return
+    every, near, engines = list[PieceRequest](), list[Neighbours | None](), list[Engine]()
+    _, _, options, _ = next(iter(asked.values()))
+    for number, (requests, *_) in asked.items():
+        translator, known = readers[number]
+        every += requests
+        engines += [translator.engine] * len(requests)
+        near += translator.neighbours([request.text for request in requests], known) or [None] * len(requests)
+    search = partial(search_all, engines[0], engines=engines if len(set(map(id, engines))) > 1 else ())
+    known_near = near if any(one is not None for one in near) else ()
+    hypotheses = iter(search([request.ids for request in every], options, neighbours=known_near))
+    for number, (requests, *_) in asked.items():
+        yield translations_of(list(islice(hypotheses, len(requests))), readers[number][0].target_tokenizer)
 
 
 class Completion:

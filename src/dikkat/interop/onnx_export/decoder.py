@@ -10,7 +10,7 @@ import torch
 from onnx import ModelProto, TensorProto, helper
 from torch import Tensor
 
-from dikkat.interop.onnx_export.encoder import BATCH, SOURCE, embed
+from dikkat.interop.onnx_export.encoder import BATCH, SOURCE, checked, embed
 from dikkat.interop.onnx_export.graph import Graph
 from dikkat.interop.onnx_export.layers import (
     KeyValue,
@@ -85,7 +85,7 @@ def decoder_graph(network: EncoderDecoder) -> ModelProto:
     mask = key_mask(graph, graph.input("encoder_attention_mask", TensorProto.INT64, (BATCH, SOURCE)))
     ids = graph.input("input_ids", TensorProto.INT64, (BATCH, TARGET))
     memory = graph.input("encoder_hidden_states", TensorProto.FLOAT, (BATCH, SOURCE, width))
-    blocks = [_checked(block) for block in network.decoder.blocks]
+    blocks: list[Block] = [checked(block, Block) for block in network.decoder.blocks]
     pasts = [_past(graph, block, number) for number, block in enumerate(blocks)]
     length, steps = graph.size(pasts[0][0][0], 2), graph.size(ids, 1)
     numbers = graph.range(length, steps)
@@ -145,12 +145,6 @@ def declare_key_value(graph: Graph, name: str, values: KeyValue, attention: Mult
     shape = (BATCH, attention.num_kv_heads, length, attention.head_dim)
     for part, value in zip(KeyValue._fields, values, strict=True):
         graph.output(f"{name}.{part}", value, shape)
-
-
-def _checked(block: object) -> Block:
-    if not isinstance(block, Block):
-        raise TypeError(f"no nodes are known for the block {type(block).__name__}")
-    return block
 
 
 def _past(graph: Graph, block: Block, number: int) -> tuple[tuple[str, ...], KeyValue]:

@@ -1,5 +1,7 @@
 """The encoder as a graph of ONNX: ids and mask of a batch in, its memory out."""
 
+from typing import Any
+
 from onnx import ModelProto, TensorProto
 from torch import nn
 
@@ -115,18 +117,18 @@ def encoder_block(
     graph: Graph, block: nn.Module, x: str, mask: str | None, ids: PositionIds, past: KeyValue | None = None
 ) -> tuple[str, KeyValue]:
     """Compute a block of an encoder or a language model, after the `past`; returns its keys and values, too."""
-    block = checked(block)
-    if isinstance(block, PositionedEncoderBlock):
-        x = add_positions(graph, block.positions, x, ids.table_rows)
-    read = residual_input(graph, block.self_residual, x)
-    output, present = self_attention(graph, block.self_attention, read, mask, ids, past)
-    x = residual_sum(graph, block.self_residual, x, output)
-    return feed_forward(graph, block.feed_forward_residual, block.feed_forward, x), present
+    own: EncoderBlock = checked(block)
+    if isinstance(own, PositionedEncoderBlock):
+        x = add_positions(graph, own.positions, x, ids.table_rows)
+    read = residual_input(graph, own.self_residual, x)
+    output, present = self_attention(graph, own.self_attention, read, mask, ids, past)
+    x = residual_sum(graph, own.self_residual, x, output)
+    return feed_forward(graph, own.feed_forward_residual, own.feed_forward, x), present
 
 
-def checked(block: nn.Module) -> EncoderBlock:
-    """Return a block of an encoder or a language model. Raises `TypeError` for any other."""
-    if not isinstance(block, EncoderBlock):
+def checked(block: nn.Module, kinds: Any = EncoderBlock) -> Any:
+    """Return a block of an encoder or a language model, or one of `kinds`. Raises `TypeError` for any other."""
+    if not isinstance(block, kinds):
         raise TypeError(f"no nodes are known for the block {type(block).__name__}")
     return block
 

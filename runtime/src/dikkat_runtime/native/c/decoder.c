@@ -63,8 +63,15 @@ static void read_sentences(const Decoder *d, int64_t layer, const float *memory,
                            int64_t from, int64_t to, float *scratch) {
     int64_t width = d->head_width, joined = joined_width(d), step = padded(2 * joined), rows = (to - from) * length;
     memory += from * length * padded(d->width);
-    linear_rows(scratch, step, memory, padded(d->width), linear, rows, 0, 2 * joined, scratch + rows * step);
-    for (int64_t sentence = from; sentence < to; sentence++, scratch += length * step)
+    float *own_scratch = scratch + rows * step;
+    if (d->source_adapters)
+        base_rows(scratch, step, memory, padded(d->width), linear, rows, 0, 2 * joined, own_scratch);
+    else
+        linear_rows(scratch, step, memory, padded(d->width), linear, rows, 0, 2 * joined, own_scratch);
+    for (int64_t sentence = from; sentence < to; sentence++, scratch += length * step, memory += length * padded(d->width)) {
+        const Linear *own = d->source_adapters ? d->source_adapters[sentence] + layer : 0;
+        if (own && own->rank)
+            add_low_rank(scratch, step, memory, padded(d->width), own, length, 0, 2 * joined, own_scratch);
         for (int64_t head = 0; head < d->heads; head++) {
             int64_t block = ((layer * d->sentences + sentence) * d->heads + head) * d->source_length;
             if (in_bytes(d))
@@ -72,6 +79,7 @@ static void read_sentences(const Decoder *d, int64_t layer, const float *memory,
             else
                 keep(d, block, scratch + head * width, length, step);
         }
+    }
 }
 
 typedef struct {
@@ -94,8 +102,8 @@ static void read_share(const void *job, int64_t index, int64_t thread) {
  * keys and values, one a layer. Returns 0, or 1 for want of memory. */
 int decoder_read_source(const Decoder *d, const float *memory, int64_t length, const Linear *linears) {
     int64_t group = largest_of(1, SOURCE_ROWS / largest_of(1, length)), groups = (d->sentences + group - 1) / group;
-    int64_t jobs = groups * d->layers, threads = jobs < d->threads ? jobs : d->threads, most = 0;
-    for (int64_t i = 0; i < d->layers; i++) most = largest_of(most, linear_scratch(linears + i, group * length));
+    int64_t jobs = groups * d->layers, threads = jobs < d->threads ? jobs : d->threads;
+    int64_t most = largest_scratch(linears, d->layers, d->source_adapters, d->sentences, group * length);
     int64_t per_thread = group * length * padded(2 * joined_width(d)) + padded(most);
     float *scratch = aligned_alloc(64, sizeof(float) * per_thread * threads);
     if (!scratch) return 1;

@@ -52,6 +52,9 @@ typedef struct Decoder {
     float *const *weights_out; /* where the weights of a step go: (rows, H, length + 1) of self- and (rows, H, source_length)
                          * of cross-attention, a layer; null where nobody looks, and in all when nobody looks at any */
     const Words *words; /* those that each sentence may write, whose logits are at the start of a row; null: all */
+    /* (sentences): linear layers as `linears`, and as those of decoder_read_source(), with what the adapter of each sentence
+     * adds to them; null: there are none */
+    const Linear *const *adapters, *const *source_adapters;
     const float *positions; /* (steps, D), of the positions from the length on with which a search begins or goes on */
     struct Decoder *next; /* of several models whose probabilities a search averages, which have the same rows; null at the last */
 } Decoder;
@@ -85,10 +88,7 @@ INLINE int64_t head_scratch(const Decoder *d) {
 
 /* And for any linear layer. */
 INLINE int64_t product_scratch(const Decoder *d) {
-    int64_t largest = 0;
-    for (int64_t i = 0; i <= LINEARS * d->layers; i++)
-        largest = largest_of(largest, linear_scratch(d->linears + i, d->scratch_rows));
-    return largest;
+    return largest_scratch(d->linears, LINEARS * d->layers + 1, d->adapters, d->sentences, d->scratch_rows);
 }
 
 /* How many numbers `scratch` holds. */
@@ -115,11 +115,22 @@ INLINE int64_t first_output(const Linear *linear, int64_t number, const Worker *
     return first < linear->outputs ? first : linear->outputs;
 }
 
-/* The worker's share of the outputs of all rows. */
-INLINE void product(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear, int64_t rows,
-                    const Worker *worker) {
+/* The worker's share of the outputs of all rows. Neighbours with one adapter read its factors together. */
+static void product(const Decoder *d, float *to, int64_t to_step, const float *from, int64_t from_step,
+                    const Linear *linear, const Worker *worker) {
     int64_t start = first_output(linear, worker->number, worker), end = first_output(linear, worker->number + 1, worker);
-    linear_rows(to, to_step, from, from_step, linear, rows, start, end, worker->product);
+    if (!d->adapters) {
+        linear_rows(to, to_step, from, from_step, linear, d->rows, start, end, worker->product);
+        return;
+    }
+    base_rows(to, to_step, from, from_step, linear, d->rows, start, end, worker->product);
+    for (int64_t row = 0, next; row < d->rows; row = next) {
+        const Linear *adapter = d->adapters[d->row_owners[row]], *own = adapter + (linear - d->linears);
+        for (next = row + 1; next < d->rows && d->adapters[d->row_owners[next]] == adapter; next++) continue;
+        if (own->rank)
+            add_low_rank(to + row * to_step, to_step, from + row * from_step, from_step, own, next - row, start, end,
+                         worker->product);
+    }
 }
 
 /* Those outputs that `product` left to the worker. */
@@ -274,30 +285,30 @@ static void recur(const Decoder *d, const Activations *a, int64_t layer, const W
 static void first_sublayer(const Decoder *d, const Activations *a, int64_t layer, const Linear *linear,
                            const Worker *worker) {
     int64_t width = padded(d->width);
-    product(a->projected, padded(projected_width(d)), a->input, width, linear, d->rows, worker), wait_for_all(worker);
+    product(d, a->projected, padded(projected_width(d)), a->input, width, linear, worker), wait_for_all(worker);
     if (d->recurrent) {
         recur(d, a, layer, worker);
         return;
     }
     attend_all(d, a, 2 * layer, worker), wait_for_all(worker);
-    product(a->change, width, a->context, padded(joined_width(d)), linear + 1, d->rows, worker);
+    product(d, a->change, width, a->context, padded(joined_width(d)), linear + 1, worker);
 }
 
 /* Twin: nn/blocks.py, CrossAttendingBlock.step. */
 static void block_step(const Decoder *d, const Activations *a, int64_t layer, const Worker *worker) {
     const Linear *linear = d->linears + LINEARS * layer;
     const Norm *after = d->norms + 3 * layer + 1;
-    int64_t rows = d->rows, width = padded(d->width), joined = padded(joined_width(d));
+    int64_t width = padded(d->width), joined = padded(joined_width(d));
     int64_t projected = padded(projected_width(d)), hidden = padded(d->hidden);
     first_sublayer(d, a, layer, linear, worker), wait_for_all(worker);
     add_and_normalize(d, a, after, worker), wait_for_all(worker);
-    product(a->projected, projected, a->input, width, linear + 2, rows, worker), wait_for_all(worker);
+    product(d, a->projected, projected, a->input, width, linear + 2, worker), wait_for_all(worker);
     attend_all(d, a, 2 * layer + 1, worker), wait_for_all(worker);
-    product(a->change, width, a->context, joined, linear + 3, rows, worker), wait_for_all(worker);
+    product(d, a->change, width, a->context, joined, linear + 3, worker), wait_for_all(worker);
     add_and_normalize(d, a, after + 1, worker), wait_for_all(worker);
-    product(a->hidden, hidden, a->input, width, linear + 4, rows, worker);
+    product(d, a->hidden, hidden, a->input, width, linear + 4, worker);
     activate(d, a->hidden, linear + 4, worker), wait_for_all(worker);
-    product(a->change, width, a->hidden, hidden, linear + 5, rows, worker), wait_for_all(worker);
+    product(d, a->change, width, a->hidden, hidden, linear + 5, worker), wait_for_all(worker);
     add_and_normalize(d, a, after + 2, worker), wait_for_all(worker);
 }
 
@@ -383,7 +394,7 @@ static void step_rows(const Decoder *d, const Activations *a, const int64_t *tok
     if (d->words)
         listed_logits(d, a, logits, worker);
     else
-        product(logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, d->rows, worker);
+        product(d, logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, worker);
     if (!d->neighbour_starts && !d->states_out) return;
     wait_for_all(worker);
     look_at_neighbours(d, a, logits, worker);

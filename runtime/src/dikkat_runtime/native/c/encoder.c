@@ -34,6 +34,7 @@ typedef struct {
     const float *positions; /* (longest, D) */
     int64_t longest;        /* tokens of a sentence, at most */
     int64_t threads;
+    const Linear *const *adapters; /* (sentences): `linears` with what the adapter of each adds; null: there are none */
 } Encoder;
 
 SIZE_OF(Linear);
@@ -50,10 +51,7 @@ INLINE int64_t largest_of(int64_t a, int64_t b) { return a > b ? a : b; }
 INLINE int64_t joined_width(const Encoder *e) { return e->heads * e->head_width; }
 
 static int64_t product_scratch(const Encoder *e, int64_t rows) {
-    int64_t largest = 0;
-    for (int64_t i = 0; i < LINEARS * e->layers; i++)
-        largest = largest_of(largest, linear_scratch(e->linears + i, rows));
-    return largest;
+    return largest_scratch(e->linears, LINEARS * e->layers, e->adapters, e->sentences, rows);
 }
 
 /* Queries that attend together. */
@@ -79,8 +77,22 @@ INLINE Activations activations(const Encoder *e, float *scratch, int64_t rows) {
     return a;
 }
 
-INLINE void product(float *to, const float *from, const Linear *linear, int64_t rows, const Activations *a) {
-    linear_rows(to, padded(linear->outputs), from, padded(linear->inputs), linear, rows, 0, linear->outputs, a->product);
+/* Of the sentences `first` to `end`. */
+static void product(const Encoder *e, float *to, const float *from, const Linear *linear, int64_t first, int64_t end,
+                    const Activations *a) {
+    int64_t rows = e->starts[end] - e->starts[first], outputs = linear->outputs;
+    int64_t to_step = padded(outputs), from_step = padded(linear->inputs);
+    if (!e->adapters) {
+        linear_rows(to, to_step, from, from_step, linear, rows, 0, outputs, a->product);
+        return;
+    }
+    base_rows(to, to_step, from, from_step, linear, rows, 0, outputs, a->product);
+    for (int64_t sentence = first, row = 0, count; sentence < end; sentence++, row += count) {
+        const Linear *own = e->adapters[sentence] + (linear - e->linears);
+        count = e->starts[sentence + 1] - e->starts[sentence];
+        if (own->rank)
+            add_low_rank(to + row * to_step, to_step, from + row * from_step, from_step, own, count, 0, outputs, a->product);
+    }
 }
 
 /* Twin: nn/functional.py, fused_attention, for one head of one sentence, whose rows are `count` from `first` on. */
@@ -114,16 +126,16 @@ static void block(const Encoder *e, const Activations *a, int64_t layer, int64_t
     const Linear *linear = e->linears + LINEARS * layer;
     const Norm *after = e->norms + 2 * layer + 1;
     int64_t rows = e->starts[to] - e->starts[from];
-    product(a->projected, a->input, linear, rows, a);
+    product(e, a->projected, a->input, linear, from, to, a);
     for (int64_t sentence = from; sentence < to; sentence++)
         for (int64_t head = 0; head < e->heads; head++)
             attend(e, a, e->starts[sentence] - e->starts[from], e->starts[sentence + 1] - e->starts[sentence], head,
                    e->betas[layer]);
-    product(a->change, a->context, linear + 1, rows, a);
+    product(e, a->change, a->context, linear + 1, from, to, a);
     add_and_normalize(e, a, after, rows);
-    product(a->hidden, a->input, linear + 2, rows, a);
+    product(e, a->hidden, a->input, linear + 2, from, to, a);
     for (int64_t row = 0; row < rows; row++) activate_row(a->hidden + row * padded(e->hidden), e->hidden, e->activation);
-    product(a->change, a->hidden, linear + 3, rows, a);
+    product(e, a->change, a->hidden, linear + 3, from, to, a);
     add_and_normalize(e, a, after + 1, rows);
 }
 

@@ -26,8 +26,9 @@ typedef struct {
     const float *weight, *bias; /* (outputs, inputs), (outputs) or null */
     int64_t inputs, outputs;
     Packed packed; /* the same weights in eight bits, which then are the ones in use */
-    int64_t rank;  /* of what an adapter adds to the matrix: up x down; 0 for nothing */
-    const float *down, *up; /* (rank, inputs); (rank, outputs in whole BYTE_PANEL), the other by columns */
+    int64_t rank; /* of what an adapter adds to the matrix, up x down, in whole LOW_RANK_OUTPUTS; 0 for nothing */
+    const void *down, *up; /* (rank, inputs in whole PADDING); (outputs / BYTE_PANEL, rank, BYTE_PANEL); in bfloat16 where the
+                            * weights are in eight bits, else float32 */
 } Linear;
 
 /* Outputs that one thread must take together. */
@@ -36,14 +37,27 @@ INLINE int64_t panel_of(const Linear *linear) { return linear->packed.weight ? B
 /* In numbers of four bytes, what quantized_rows() needs for itself. */
 INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(rows) * (padded(inputs) * ENTRY_BYTES / 4 + 1); }
 
-/* Rows to which an adapter's product is added at once. */
+/* Rows to which an adapter's product is added at once, and ranks that are computed side by side. */
 #define LOW_RANK_ROWS 4
+#define LOW_RANK_OUTPUTS 8
 
 /* How many numbers linear_rows() needs for itself. */
 INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {
     int64_t low = LOW_RANK_ROWS * padded(linear->rank);
     int64_t own = linear->packed.weight ? quantized_scratch(rows, linear->inputs) : PANEL * padded(linear->inputs);
     return own > low ? own : low;
+}
+
+/* The same for any of `count` layers, or of the adapters of all sentences, where these are not null. */
+INLINE int64_t largest_scratch(const Linear *linears, int64_t count, const Linear *const *adapters, int64_t sentences,
+                               int64_t rows) {
+    int64_t largest = 0;
+    for (int64_t sentence = 0; sentence < (adapters ? sentences : 1); sentence++)
+        for (int64_t i = 0; i < count; i++) {
+            int64_t own = linear_scratch((adapters ? adapters[sentence] : linears) + i, rows);
+            largest = own > largest ? own : largest;
+        }
+    return largest;
 }
 
 /* The lanes that are `by` apart added up, those of a before those of b. */
@@ -212,50 +226,78 @@ static void quantized_rows(float *to, int64_t to_step, const float *from, int64_
     quantized_products(to, to_step, &rounded, packed, &(Epilogue){.bias = bias}, start, end, 1);
 }
 
-/* Entries of `up` from one rank to the next. */
-INLINE int64_t up_step(const Linear *linear) { return (linear->outputs + BYTE_PANEL - 1) / BYTE_PANEL * BYTE_PANEL; }
-
-/* Adds to `count` outputs, at most PANEL, of `rows` rows what `low` (rows, rank) times the columns `up` is, in the order of
- * the ranks; both are constants where this is used, but `count` at the end. */
-INLINE void low_rank_block(float *to, int64_t to_step, const float *low, const float *up, const Linear *linear,
-                           const int64_t count, const int rows) {
-    vec sums[LOW_RANK_ROWS][2] = {{{0}}};
-    int64_t step = padded(linear->rank), hop = up_step(linear);
-    for (int r = 0; r < rows; r++) memcpy(sums[r], to + r * to_step, sizeof(float) * count);
-    for (int64_t i = 0; i < linear->rank; i++, up += hop)
+/* `low` (rows, rank in whole PADDING) = `from` x down, `outputs` ranks side by side; these, `rows` and whether the factors are
+ * float32 are constants where this is used. */
+INLINE void low_rank_products(float *low, const float *from, int64_t from_step, const Linear *linear, const int rows,
+                              const int outputs, const int is_float32) {
+    int64_t width = padded(linear->inputs), step = padded(linear->rank);
+    for (int64_t rank = 0; rank < linear->rank; rank += outputs) {
+        vec sums[LOW_RANK_ROWS][LOW_RANK_OUTPUTS] = {{{0}}};
+        for (int64_t at = 0; at < width; at += LANES)
+            for (int i = 0; i < outputs; i++) {
+                vec w = load_vec(linear->down, (rank + i) * width + at, is_float32);
+                for (int r = 0; r < rows; r++) sums[r][i] += w * *(const vec *)(from + r * from_step + at);
+            }
         for (int r = 0; r < rows; r++)
-            for (int half = 0; half < 2; half++)
-                sums[r][half] += low[r * step + i] * *(const loose *)(up + half * LANES);
-    for (int r = 0; r < rows; r++) memcpy(to + r * to_step, sums[r], sizeof(float) * count);
+            for (int i = 0; i < outputs; i += OUTPUTS) lane_sums(low + r * step + rank + i, sums[r] + i);
+    }
+}
+
+/* Adds to `count` outputs from `output` on, at most `vectors` whole ones, of `rows` rows what `low` times up is, in the order of
+ * the ranks; all but `output` and `count` are constants where this is used. */
+INLINE void low_rank_block(float *to, int64_t to_step, const float *low, const Linear *linear, int64_t output, const int64_t count,
+                           const int rows, const int vectors, const int is_float32) {
+    vec sums[LOW_RANK_ROWS][BYTE_PANEL / LANES] = {{{0}}};
+    int64_t step = padded(linear->rank), at = output / BYTE_PANEL * BYTE_PANEL * linear->rank + output % BYTE_PANEL;
+    for (int r = 0; r < rows; r++) memcpy(sums[r], to + r * to_step + output, sizeof(float) * count);
+    for (int64_t i = 0; i < linear->rank; i++, at += BYTE_PANEL)
+        for (int v = 0; v < vectors; v++) {
+            vec w = load_vec(linear->up, at + v * LANES, is_float32);
+            for (int r = 0; r < rows; r++) sums[r][v] += low[r * step + i] * w;
+        }
+    for (int r = 0; r < rows; r++) memcpy(to + r * to_step + output, sums[r], sizeof(float) * count);
+}
+
+/* The same for outputs `start` to `end` of `rows` rows: of one as many side by side as keep the processor busy. */
+INLINE void low_rank_part(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear, int64_t start,
+                          int64_t end, float *low, const int rows, const int is_float32) {
+    int64_t step = padded(linear->rank);
+    if (rows == 1) low_rank_products(low, from, from_step, linear, 1, LOW_RANK_OUTPUTS, is_float32);
+    for (int r = 0; rows > 1 && r < rows; r += 2)
+        low_rank_products(low + r * step, from + r * from_step, from_step, linear, 2, OUTPUTS, is_float32);
+    for (int64_t output = start, count; output < end; output += count) {
+        count = BYTE_PANEL;
+        if (rows == 1 && output % BYTE_PANEL == 0 && output + BYTE_PANEL <= end) {
+            low_rank_block(to, to_step, low, linear, output, BYTE_PANEL, 1, BYTE_PANEL / LANES, is_float32);
+            continue;
+        }
+        count = smaller_of(PANEL, end - output);
+        if (count == PANEL)
+            low_rank_block(to, to_step, low, linear, output, PANEL, rows, 2, is_float32);
+        else
+            low_rank_block(to, to_step, low, linear, output, count, rows, 2, is_float32);
+    }
 }
 
 /* Twin: what run/weights.py adds to a matrix (Hu et al. 2022, equation 3), for the rows and outputs of linear_rows(). */
 static void add_low_rank(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
                          int64_t rows, int64_t start, int64_t end, float *low) {
-    Linear down = {.weight = linear->down, .inputs = linear->inputs, .outputs = linear->rank};
-    for (int64_t row = 0; row < rows; row += LOW_RANK_ROWS) {
-        int64_t some = smaller_of(rows - row, LOW_RANK_ROWS), step = padded(linear->rank);
-        linear_few_rows(low, step, from + row * from_step, from_step, &down, some, 0, linear->rank);
-        for (int64_t output = start; output < end; output += PANEL) {
-            float *there = to + row * to_step + output;
-            const float *up = linear->up + output;
-            if (some == LOW_RANK_ROWS && end - output >= PANEL) {
-                low_rank_block(there, to_step, low, up, linear, PANEL, LOW_RANK_ROWS);
-                continue;
-            }
-            for (int64_t r = 0; r < some; r++, there += to_step)
-                if (end - output >= PANEL)
-                    low_rank_block(there, to_step, low + r * step, up, linear, PANEL, 1);
-                else
-                    low_rank_block(there, to_step, low + r * step, up, linear, end - output, 1);
-        }
+    for (int64_t row = 0, some; row < rows; row += some, to += some * to_step, from += some * from_step) {
+        some = rows - row < LOW_RANK_ROWS ? 1 : LOW_RANK_ROWS;
+        if (linear->packed.weight && some == 1)
+            low_rank_part(to, to_step, from, from_step, linear, start, end, low, 1, 0);
+        else if (linear->packed.weight)
+            low_rank_part(to, to_step, from, from_step, linear, start, end, low, LOW_RANK_ROWS, 0);
+        else if (some == 1)
+            low_rank_part(to, to_step, from, from_step, linear, start, end, low, 1, 1);
+        else
+            low_rank_part(to, to_step, from, from_step, linear, start, end, low, LOW_RANK_ROWS, 1);
     }
 }
 
-/* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a
- * multiple of panel_of(), `scratch` holds linear_scratch() numbers. */
-static void linear_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
-                        int64_t rows, int64_t start, int64_t end, float *scratch) {
+/* linear_rows() without what an adapter adds. */
+static void base_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+                      int64_t rows, int64_t start, int64_t end, float *scratch) {
     if (linear->packed.weight)
         quantized_rows(to, to_step, from, from_step, &linear->packed, linear->bias, linear->inputs, rows, start, end,
                        scratch);
@@ -263,6 +305,13 @@ static void linear_rows(float *to, int64_t to_step, const float *from, int64_t f
         linear_few_rows(to, to_step, from, from_step, linear, rows, start, end);
     else
         many_rows(to, to_step, from, from_step, linear, rows, start, end, scratch);
+}
+
+/* Twin: F.linear. Outputs `start` to `end` of all rows; rows of `from` are aligned and end in zeros, `start` is a
+ * multiple of panel_of(), `scratch` holds linear_scratch() numbers. */
+static void linear_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
+                        int64_t rows, int64_t start, int64_t end, float *scratch) {
+    base_rows(to, to_step, from, from_step, linear, rows, start, end, scratch);
     if (linear->rank) add_low_rank(to, to_step, from, from_step, linear, rows, start, end, scratch);
 }
 

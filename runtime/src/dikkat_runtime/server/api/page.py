@@ -22,7 +22,7 @@ from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
 from dikkat_runtime.server.languages import is_available, normal
 from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
-from dikkat_runtime.server.models import Complete, ModelTask, ServedModel, attend, estimate_confidence
+from dikkat_runtime.server.models import ModelTask, ServedModel, Translate, attend, estimate_confidence
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, list_of, required, whole
 from dikkat_runtime.server.segments import segments_of
@@ -225,9 +225,8 @@ async def complete(call: Call) -> Response:
     if "\n" in source + prefix:
         raise RequestError("invalid", "source and prefix must be one line each", param="source")
     options = BeamOptions(beam_size=call.services.settings.beam_size)
-    (translation,) = await call.compute(
-        Complete(model, options, await _glossary(call, model.source)), [(source, prefix)]
-    )
+    task = Translate(model, options, await _glossary(call, model.source))
+    (translation,) = await call.compute(task, [(source, prefix)])
     content = {"target": translation.text, **shown_terms(translation.unplaced)}
     return json_response(content | ({"flags": list(translation.flags)} if translation.flags else {}))
 
