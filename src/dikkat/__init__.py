@@ -1,8 +1,10 @@
 """dikkat: a Transformer toolkit that trains on the machine you have and shows exactly what it attends to."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dikkat_runtime import __version__ as _runtime_version
+from dikkat_runtime.localization import add_catalogs
 
 if TYPE_CHECKING:
     from dikkat.tasks import (
@@ -40,6 +42,8 @@ __all__ = [
     "show",
     "translator_of",
 ]
+
+add_catalogs(Path(__file__).parent)
 
 
 def __getattr__(name: str) -> Any:

@@ -96,6 +96,8 @@ AS_WRITTEN = [
     "Where is the cat slepeing?", "Wherre are my kyes?", "WHERE IS THE CTA SLEPING", "The cat is where Slepeing is.",
     "Where is my slee\u0301ping cat?", "The dog is “small”.", "The dog (a \"small\" dog) [sleeps].", "the ‘cat’ runs",
     "\"The dog\" sleeps", "He said: “The dog sleeps.”", "(The dog sleeps.)", "The dog (sleeps", "THE «DOG» IS 'SMALL'.",
+    "The cat sleeps.The dog runs.", "Kedi uyuyor.Köpek koşuyor.", "the dog runs?!The cat (here) sleeps...No, it runs.",
+    "See example.Com or the approx.The dog.", "「犬です」と言った。犬です。", "1.The cat and mr.Meier sleep",
     "- (the) dog 🎉 (sleeps)", "the (big) “dog” [is (my) cat]→(🎉)", "(a) the dog's (cat's) cat(s)",
     "", "   ", "!!!", "😀", " 😀 🇫🇷\xa0", "12345", "... ---", ">>tur<< MY CAT RUNS. My cat sleeps.",
 ]  # fmt: skip

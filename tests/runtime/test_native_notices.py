@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from dikkat_runtime import notices
-from dikkat_runtime.cli import failures as native_notices
 from dikkat_runtime.cli import main
 from dikkat_runtime.cli.failures import NativeNotices
 
@@ -25,12 +24,14 @@ def test_where_there_is_no_terminal_lines_come_now_and_then(
     for done in range(4):
         messages.compiling(done, 3)
     messages.stopped_compiling()
-    first, last = (f"compiling the native kernels for this processor, once: {done} of 3 …\n" for done in (0, 3))
-    assert capsys.readouterr() == ("", first + last)
-    monkeypatch.setattr(native_notices, "PLAIN_EVERY", 0.0)
+    assert capsys.readouterr() == ("", "1/3  compiling the native kernels for this processor, once\n")
+    clock = iter((0.0, 6.0, 12.0, 18.0))
+    monkeypatch.setattr("dikkat_runtime.cli.progress.time.monotonic", lambda: next(clock))
+    messages = NativeNotices("dikkat")
     for done in range(4):
-        messages.compiling(done, 3)
-    assert capsys.readouterr().err.count("\n") == 4
+        messages.compiling(done, 4)
+    line = "4/4  compiling the native kernels for this processor, once, 0:06 left"
+    assert capsys.readouterr().err.splitlines()[1:] == ["2/4" + line[3:-11], "3/4" + line[3:-11], line]
 
 
 def test_on_a_terminal_the_line_moves_and_ends_before_anything_else(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -41,8 +42,8 @@ def test_on_a_terminal_the_line_moves_and_ends_before_anything_else(monkeypatch:
     messages.compiling(0, 2)
     messages.compiling(1, 2)
     messages.note("cc failed")
-    line = "\rcompiling the native kernels for this processor, once: {} of 2 …"
-    assert terminal.getvalue() == f"{line.format(0)}{line.format(1)}\ndikkat: cc failed\n"
+    line = "\r\x1b[2K{}/2  compiling the native kernels for this processor, once"
+    assert terminal.getvalue() == f"{line.format(1)}{line.format(2)}\r\x1b[2Kdikkat: cc failed\n"
 
 
 @pytest.mark.parametrize("stream", [None, "closed"])

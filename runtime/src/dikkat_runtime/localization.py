@@ -174,3 +174,10 @@ def say(text: str, *values: object) -> None:
     except OSError:
         # or Python would try once more at the end, and change the exit code
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
+
+
+def clock_time(seconds: float) -> str:
+    """Return minutes and seconds, with the hours before them where there are any."""
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,4 +1,4 @@
-"""Report on the native kernels: the progress of their compilation, and why they are not used.
+"""Report on the native kernels, why they are not used and how their compilation goes on, and on other long work.
 
 Reports go to one listener, by default to nobody: the command line listens, and a program that imports dikkat stays
 silent.
@@ -7,7 +7,10 @@ silent.
 import os
 import sys
 import warnings
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
 
 
 class Listener(Protocol):
@@ -47,6 +50,15 @@ def note(text: str) -> None:
     """Call `Listener.note` of the listener, if any."""
     for listener in _listeners:
         listener.note(text)
+
+
+COUNTERS: list[Callable[[Sequence[Any], str], Iterator[Any]]] = []
+"""What passes the items of long work on and shows how many were taken: the last one, or none in a library."""
+
+
+def counted(items: Sequence[T], what: str = "") -> Iterator[T]:
+    """Pass the items of long work on through the last of `COUNTERS`; `what` names them, by default texts."""
+    return COUNTERS[-1](items, what) if COUNTERS else iter(items)
 
 
 def hide_library_warnings() -> bool:

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from dikkat.cli.page import WebPrecision
-from dikkat.cli.progress import Announced, WorkProgress, print_torch_engine
+from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.progress import WorkProgress
 from dikkat_runtime.cli.streams import print_json, print_report, print_written
 from dikkat_runtime.engine.options import MAX_BEAMS
 from dikkat_runtime.errors import UsageError, msg
@@ -74,8 +75,8 @@ def _compare_runs(
     texts += [] if file is None else read_lines(file)
     # one value is that of both
     both = (Way(ways[0][0], ways[1][0]), Way(ways[0][-1], ways[1][-1]))
-    with Announced(msg("{run}: loading its model", first)), WorkProgress() as progress:
-        comparison = compare_runs(first, second, texts, both, progress)
+    with Announced(msg("{run}: loading its model", first)):
+        comparison = compare_runs(first, second, texts, both)
     print_torch_engine()
     if out is not None:
         comparison.page.write(out)

@@ -5,10 +5,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
 
-from dikkat.cli.progress import Announced, WorkProgress
+from dikkat.cli.progress import Announced
 from dikkat_runtime.cli.opening import COMPUTE, BeamOption, ComputeOptions, DeviceOption, JsonOption, print_engine
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
+from dikkat_runtime.cli.progress import WorkProgress
 from dikkat_runtime.cli.streams import print_json, print_remark, print_report, print_written, terminal
 from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError, msg, plural
@@ -99,10 +100,6 @@ def _write(
     )
 
 
-LINES_PER_UPDATE = 256
-"""Lines between two updates of the progress bar."""
-
-
 def diversify(
     forward: Annotated[Path, Argument(help="Run of a translator in this direction.")],
     backward: Annotated[Path, Argument(help="Run of a translator in the other direction.")],
@@ -131,13 +128,8 @@ def diversify(
     check_directions(there, back)
     languages = LanguageChoice(there.config.data.source_language, there.config.data.target_language)
     original = list(read_pairs(pairs, source_column, target_column, languages=languages, note=print_remark))
-    with WorkProgress() as progress:
-
-        def watch(done: int) -> None:
-            if done == 1 or done % LINES_PER_UPDATE == 0:
-                progress(done - 1, 2 * len(original), msg("lines translated"))
-
-        diversified = diversify(there, back, original, batch_size=batch_size, on_progress=watch)
+    with WorkProgress():
+        diversified = diversify(there, back, original, batch_size=batch_size)
     rows = ("\t".join(text.replace("\t", " ") for text in pair) + "\n" for pair in diversified.pairs)
     write_atomically(out, "".join(rows).encode())
     summary = msg(

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-from dikkat.cli.progress import Announced, WorkProgress
+from dikkat.cli.progress import Announced
 from dikkat_runtime.cli.opening import (
     COMPUTE,
     BeamOption,
@@ -80,22 +80,18 @@ def _translator(
     how: ComputeOptions,
     as_json: bool,
 ) -> None:
-    with _announced(run, data, msg("translating")), WorkProgress() as progress:
+    with _announced(run, data, msg("translating")):
         from dikkat.tasks.translation.evaluate import evaluate_translator
 
-        evaluation = evaluate_translator(
-            run, data, options, columns, **asdict(how), on_engine=print_engine, watch=progress.counted
-        )
+        evaluation = evaluate_translator(run, data, options, columns, **asdict(how), on_engine=print_engine)
     _print(evaluation, as_json, [*evaluation.lines(language()), *evaluation.samples(samples)])
 
 
 def _language_model(run: Path, data: list[str], stride: int | None, how: ComputeOptions, as_json: bool) -> None:
-    with _announced(run, data, msg("reading")), WorkProgress() as progress:
+    with _announced(run, data, msg("reading")):
         from dikkat.tasks.language_model.evaluate import evaluate_language_model
 
-        evaluation = evaluate_language_model(
-            run, data, stride, **asdict(how), on_engine=print_engine, watch=progress.counted
-        )
+        evaluation = evaluate_language_model(run, data, stride, **asdict(how), on_engine=print_engine)
     _print(evaluation, as_json, evaluation.lines())
     if evaluation.unknown:
         shown = ", ".join(map(repr, evaluation.unknown[:10]))
@@ -109,12 +105,10 @@ def _classifier(
 
     if picture is not None:
         check_format(picture)
-    with _announced(run, data, msg("classifying")), WorkProgress() as progress:
+    with _announced(run, data, msg("classifying")):
         from dikkat.tasks.classification.evaluate import evaluate_classifier
 
-        evaluation = evaluate_classifier(
-            run, data, columns, print_remark, **asdict(how), on_engine=print_engine, watch=progress.counted
-        )
+        evaluation = evaluate_classifier(run, data, columns, print_remark, **asdict(how), on_engine=print_engine)
         if picture is not None:
             evaluation.draw(picture)
     _print(evaluation, as_json, [*evaluation.lines(), *evaluation.mistakes(samples)])

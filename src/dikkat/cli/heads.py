@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from dikkat.cli.progress import Announced, WorkProgress, print_torch_engine
+from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.opening import JsonOption
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_json, print_note, print_report
@@ -73,8 +73,8 @@ def heads(
     """
     from dikkat.tasks.inspection.head_analysis import examine_heads
 
-    with Announced(msg("{run}: loading its model", path)), WorkProgress() as progress:
-        report = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune, watch=progress)
+    with Announced(msg("{run}: loading its model", path)):
+        report = examine_heads(path, data or (), sentences=sentences, gold=gold, prune=prune)
     print_torch_engine()
     if report.note:
         print(localized(report.note), file=sys.stderr)

@@ -7,9 +7,8 @@ import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
 from types import FrameType, TracebackType
-from typing import TYPE_CHECKING, Self, TypeVar
+from typing import TYPE_CHECKING, Self
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -17,17 +16,16 @@ from rich.markup import escape
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from dikkat_runtime.cli.opening import print_engine
+from dikkat_runtime.cli.progress import WorkProgress
 from dikkat_runtime.cli.streams import terminal, terminal_writes
 from dikkat_runtime.engine.contract import EngineInfo
 from dikkat_runtime.errors import DikkatError, joined, msg
-from dikkat_runtime.localization import localized, translated, visible
+from dikkat_runtime.localization import clock_time, translated, visible
 
 if TYPE_CHECKING:
     from dikkat.config import RunConfig
     from dikkat.data.cleaning import CleaningReport
     from dikkat.training.task import StepReport, Validation
-
-T = TypeVar("T")
 
 _SCORES = {
     "chrf": "chrF",
@@ -44,32 +42,11 @@ _SCORES = {
 
 PLAIN_EVERY = 15.0
 """Seconds between two lines about training where there is no terminal."""
-WORK_EVERY = 5.0
-"""Seconds between two lines about shorter work."""
-_PIECES_TO_ESTIMATE = 3
-"""Parts of shorter work after which the time that is left is told."""
 ANNOUNCED_AFTER = 5.0
 """Seconds of silence that need no message where there is no terminal."""
 
 
-class _OnTerminal:
-    """A bar that is drawn on a terminal alone; elsewhere it would still write an empty line when it ends."""
-
-    _bar: Progress
-
-    def __enter__(self) -> Self:
-        if self._bar.console.is_terminal:
-            self._bar.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._bar.console.is_terminal:
-            self._bar.stop()
-
-
-class TrainProgress(_OnTerminal):
+class TrainProgress:
     """Watch a training run and print its progress."""
 
     def __init__(self) -> None:
@@ -81,6 +58,18 @@ class TrainProgress(_OnTerminal):
         self._recent: deque[tuple[int, float, float]] = deque(maxlen=30)
         self._last_line = time.monotonic()
         self._pending = ""
+
+    def __enter__(self) -> Self:
+        # elsewhere than on a terminal the bar would write an empty line when it ends
+        if self.console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.console.is_terminal:
+            self._bar.stop()
 
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
         """Print what was read, what was left out and why, and what will be trained."""
@@ -103,7 +92,7 @@ class TrainProgress(_OnTerminal):
         """Show one more update."""
         self._recent.append((report.count, report.seconds, report.loss))
         count, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
-        left = "" if report.seconds_left is None else msg(", {time} left", _clock(report.seconds_left))
+        left = "" if report.seconds_left is None else msg(", {time} left", clock_time(report.seconds_left))
         status = translated(
             "pass {epoch:.1f}, update {update:,}, loss {loss:.3f}, {rate:,.0f} {unit}/s{remaining}",
             report.epoch,
@@ -135,50 +124,17 @@ class TrainProgress(_OnTerminal):
         )
         self.note(
             msg("pass {epoch:.1f}, {time}: validation loss {loss:.3f}{scores}{note}").fill(
-                row["epoch"], _clock(row["seconds"]), row["valid_loss"], scores, mark
+                row["epoch"], clock_time(row["seconds"]), row["valid_loss"], scores, mark
             )
         )
         for label, text in validation_result.shown:
             self.note(f"  {translated(label)}  {text}")
 
 
-class WorkProgress(_OnTerminal):
-    """Show on standard error which of many parts of work comes now: a bar on a terminal, plain lines elsewhere."""
+class Announced(WorkProgress):
+    """Print on standard error what takes a while, how far it is, and what time is left.
 
-    def __init__(self) -> None:
-        console = Console(file=terminal(), highlight=False)
-        # drawn between the measurements only: a thread that redraws would take its time from them
-        self._bar = Progress(
-            BarColumn(), TextColumn("{task.description}"), console=console, auto_refresh=False, transient=True
-        )
-        self._task = self._bar.add_task("", total=None)
-        self._last_line = -WORK_EVERY
-        self._begun = 0.0
-
-    def __call__(self, done: int, pieces: int, what: str) -> None:
-        now = time.monotonic()
-        self._begun = now if done == 0 else self._begun
-        if done >= _PIECES_TO_ESTIMATE:
-            left = _clock((now - self._begun) / done * (pieces - done))
-            what = msg("{what}, {time} left", what, left)
-        if self._bar.console.is_terminal:
-            self._bar.update(self._task, completed=done, total=pieces, description=localized(what), refresh=True)
-        elif now - self._last_line >= WORK_EVERY:
-            self._last_line = now
-            print(visible(msg("{done}/{pieces}  {what}", done + 1, pieces, what)), file=sys.stderr, flush=True)
-
-    def counted(self, texts: Sequence[T]) -> Iterator[T]:
-        """Pass the texts on, and show every `WORK_EVERY` seconds how many were taken."""
-        shown_at = self._begun = time.monotonic()
-        for done, text in enumerate(texts):
-            if time.monotonic() - shown_at >= WORK_EVERY:
-                self(done, len(texts), msg("texts"))
-                shown_at = time.monotonic()
-            yield text
-
-
-class Announced:
-    """Print on standard error what takes a while: immediately on a terminal, elsewhere after `ANNOUNCED_AFTER`.
+    Immediately on a terminal, elsewhere after `ANNOUNCED_AFTER`.
 
     So a mistake that is found early stays the one line that a program reads. On a terminal the message is taken back
     where a mistake of the user ends the work and nothing stands below it. No thread waits, since a process with threads
@@ -186,23 +142,25 @@ class Announced:
     """
 
     def __init__(self, what: str) -> None:
+        super().__init__()
         self._what = what
         self._before: object = None
         self._writes: int | None = None
         """How often was written to the terminal once the message stood there."""
 
-    def __enter__(self) -> Announced:
+    def __enter__(self) -> Self:
         if sys.stderr.isatty():
             self._say()
             self._writes = terminal_writes()
         elif threading.current_thread() is threading.main_thread() and not any(signal.getitimer(signal.ITIMER_REAL)):
             self._before = signal.signal(signal.SIGALRM, self._say)
             signal.setitimer(signal.ITIMER_REAL, ANNOUNCED_AFTER)
-        return self
+        return super().__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        super().__exit__(kind, error, trace)
         if self._before is not None:
             signal.setitimer(signal.ITIMER_REAL, 0.0)
             signal.signal(signal.SIGALRM, self._before)  # type: ignore[arg-type]
@@ -222,12 +180,6 @@ class Announced:
 
     def _say(self, number: int = 0, frame: FrameType | None = None) -> None:
         print(self._line, file=sys.stderr, flush=True)
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
 def print_torch_engine() -> None:

@@ -9,7 +9,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
-from dikkat_runtime.errors import DataError, MissingInputError
+from dikkat_runtime.errors import DataError, MissingInputError, msg
+from dikkat_runtime.notices import counted
 from dikkat_runtime.text.foreign_json import read_json, require_regular, shown
 
 # Read the config.json of a foreign checkpoint strictly, so that no setting that changes the result is ignored.
@@ -89,11 +90,10 @@ class Checkpoint:
     def loaded(self) -> "Checkpoint":
         """Return the checkpoint with the values of its weights. Raises `DataError` for a weight that is not finite."""
         weights = {}
-        for path in dict.fromkeys(path for path, _ in self.stored.values()):
-            with safe_open(path, framework="pt") as file:
-                for name, (_, full) in ((name, at) for name, at in self.stored.items() if at[0] == path):
-                    weights[name] = file.get_tensor(full)
-                    require_finite(weights[name], path, full)
+        files = {path: safe_open(path, framework="pt") for path in {path for path, _ in self.stored.values()}}
+        for name, (path, full) in counted(list(self.stored.items()), msg("weights read")):
+            weights[name] = files[path].get_tensor(full)  # type: ignore[no-untyped-call]
+            require_finite(weights[name], path, full)
         return replace(self, weights=weights)
 
 

@@ -17,8 +17,9 @@ import torch
 from torch import Tensor
 
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, require_finite
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.notices import counted
 from dikkat_runtime.text.foreign_json import require_regular, shown
 from dikkat_runtime.text.pieces import LLAMA_PIECE, QWEN_PIECE
 
@@ -213,7 +214,7 @@ class GgufCheckpoint(Checkpoint):
     def loaded(self) -> Checkpoint:
         """Return the checkpoint with the values of its weights."""
         weights = {}
-        for name, (_, own) in self.stored.items():
+        for name, (_, own) in counted(list(self.stored.items()), msg("weights read")):
             tensor = self.file.tensor(own)
             if (heads := self.heads.get(name)) is not None:
                 # (N * K, D) -> (N, K / 2, 2, D) -> (N, 2, K / 2, D)

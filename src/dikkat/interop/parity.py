@@ -17,6 +17,7 @@ from dikkat.interop.trained_translator import TrainedTranslator
 from dikkat.nn.recorder import MapName, record_attention
 from dikkat_runtime.errors import CannotCreateError, DataError, msg
 from dikkat_runtime.files import make_folder, sync_directory, temporary_next_to, write_errors
+from dikkat_runtime.notices import counted
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID, source_ids
 
 SAMPLES = 24
@@ -79,7 +80,7 @@ def check_parity(
     ours = [text.strip() for text in translator.tokenizers[-1].decode_batch(targets)]
     exact = translator.in_float64()
     differences = []
-    for source, target in zip(sources, targets, strict=True):
+    for source, target in counted(list(zip(sources, targets, strict=True))):
         expected = exact.logits(source, target)
         computed = (translator.logits(source, target), logits(source, target))
         differences.append([float((values - expected)[:, min(EOS_ID, UNK_ID) :].abs().max()) for values in computed])
@@ -207,7 +208,7 @@ def check_folder(translator: TrainedTranslator, folder: Path, program: FolderPro
     parity = check_parity(translator, program.program, write, logits, texts)
     exact = translator.in_float64()
     differences = []
-    for source, target, maps in computed:
+    for source, target, maps in counted(computed):
         expected = _maps(exact, source, target)
         differences.append([float((one - expected).abs().max()) for one in (_maps(translator, source, target), maps)])
     what = msg("cross-attention that differs")

@@ -25,6 +25,7 @@ from dikkat_runtime.engine.native_texts import padded
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.notices import counted
 from dikkat_runtime.tasks.batches import length_batches
 
 MAX_POOLING = 1e-5
@@ -94,7 +95,7 @@ def check_classifier(
     check_tokenizer(trained.run, folder / "tokenizer.json", texts, whole, dotted=trained.lowercases_dotted)
     rows, exact = trained.rows(texts), trained.in_float64()
     differences, pooled = [], []
-    for text, row, theirs in zip(texts, rows, program.logits(rows), strict=True):
+    for text, row, theirs in counted(list(zip(texts, rows, program.logits(rows), strict=True))):
         expected, own = exact.logits(row), trained.logits(row)
         differences.append([float((one - expected).abs().max()) for one in (own, theirs)])
         labels = (_labels(trained, one) for one in (own, theirs))
@@ -108,7 +109,7 @@ def check_classifier(
     )
     if not trained.pools_by_attention:
         return report
-    for row, theirs in zip(rows, program.pooling_weights(rows), strict=True):
+    for row, theirs in counted(list(zip(rows, program.pooling_weights(rows), strict=True))):
         expected, own = exact.pooling_weights(row), trained.pooling_weights(row)
         pooled.append([float((one - expected).abs().max()) for one in (own, theirs)])
     what = msg("weights of pooling that differ")
@@ -131,7 +132,7 @@ def check_language_model(
     exact, differences = trained.in_float64(), []
     never = set(trained.special_tokens.never_written)
     entries = [entry for entry in range(trained.model.vocab_size) if entry not in never]
-    for start in range(0, len(texts), _PROMPTS):
+    for start in counted(range(0, len(texts), _PROMPTS), msg("batches of texts")):
         batch = slice(start, start + _PROMPTS)
         written = program.write(prompts[batch], trained.longest_output)
         ours = trained.greedy(prompts[batch])

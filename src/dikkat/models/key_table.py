@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
+from dikkat_runtime.notices import counted
 from dikkat_runtime.text.foreign_json import shown
 
 Weights = Mapping[str, Tensor]
@@ -55,7 +56,9 @@ def to_ours(
     """
     _check_complete(rows, theirs.keys(), where)
     _check_types(theirs, where)
-    ours = {row.ours: _join(row, theirs, shapes[row.ours], where).float() for row in rows}
+    ours = {
+        row.ours: _join(row, theirs, shapes[row.ours], where).float() for row in counted(rows, msg("weights converted"))
+    }
     for row in rows:
         if row.theirs and ours[row.ours].shape != shapes[row.ours]:
             raise DataError(

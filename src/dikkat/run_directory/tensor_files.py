@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.files import open_regular, read_regular, reading_errors, write_errors
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.notices import counted
 from dikkat_runtime.run.strict_json import parse_json
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _store_once(tensors: Mapping[str, Tensor]) -> tuple[dict[str, Tensor], dict[
     stored: dict[str, Tensor] = {}
     aliases: dict[str, str] = {}
     first_name: dict[tuple[object, ...], str] = {}
-    for name in sorted(tensors):
+    for name in counted(sorted(tensors), msg("weights written")):
         tensor = tensors[name].detach()
         storage = (tensor.device, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype)
         owner = first_name.setdefault(storage, name) if tensor.numel() else name

@@ -1,10 +1,7 @@
 """Train, load and use models from text to text; one folder for each kind of model."""
 
 from importlib import import_module
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from dikkat_runtime.localization import add_catalogs
 
 if TYPE_CHECKING:
     from dikkat.tasks.in_memory import classifier_of, language_model_of, translator_of
@@ -48,8 +45,6 @@ _HOMES = {
     "show": "dikkat.tasks.inspection.page:show",
     "translator_of": "dikkat.tasks.in_memory:translator_of",
 }
-
-add_catalogs(Path(__file__).parents[1])
 
 
 def __getattr__(name: str) -> Any:

@@ -282,7 +282,7 @@ def test_the_processors_of_an_estimate_are_those_of_all_threads() -> None:
     shards = [Shard(Path("0.txt"), Path("out/0.txt"), Format("text"), 100)]
     line = estimate_line({"rows": 30.0, "seconds": 60.0}, shards[0], shards, 2, threads=4)
     assert (
-        line == "about 30 rows in 1 file: 0:00:30 by 2 workers, 0:04:00 of processor time "
+        line == "about 30 rows in 1 file: 0:30 by 2 workers, 4:00 of processor time "
         "(estimated from the first rows of 0.txt)"
     )
 

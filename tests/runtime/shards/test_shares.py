@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from dikkat_runtime.localization import clock_time
 from dikkat_runtime.rows.contract import Format
 from dikkat_runtime.shards.call import plan_shards, shards_of_part
-from dikkat_runtime.shards.driver import Progress, clock_time, estimate_line
+from dikkat_runtime.shards.driver import Progress, estimate_line
 from dikkat_runtime.shards.work import MAX_PARTS, SPLIT_FROM, Shard, Work, share_out
 from dikkat_runtime.shards.writing import joined
 
@@ -76,11 +77,11 @@ def test_what_is_left_follows_from_the_share_that_is_done() -> None:
     progress = Progress(shards, None, clock)
     clock.now += 30
     progress.at(0, Work(shards[0]), 60, 1.0)
-    assert progress.line() == "0 of 2 files, 60 rows, 2 rows/s, 0:01:30 left"
+    assert progress.line() == "0 of 2 files, 60 rows, 2 rows/s, 1:30 left"
     progress.done(0, 100, 60)
     progress.at(0, Work(shards[1]), 15, 0.5)
     clock.now += 20
-    assert progress.line() == "1 of 2 files, 75 rows, 2 rows/s, 0:00:30 left"
+    assert progress.line() == "1 of 2 files, 75 rows, 2 rows/s, 0:30 left"
     progress.lost(0)
     assert progress.line().startswith("1 of 2 files, 60 rows, 1 rows/s")
     # rows of a file whose parts are joined were counted with the parts
@@ -92,7 +93,7 @@ def test_what_is_left_follows_from_the_share_that_is_done() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "shown"),
-    [(0, "0:00:00"), (59.4, "0:00:59"), (59.6, "0:01:00"), (3599.7, "1:00:00"), (36_061, "10:01:01")],
+    [(0, "0:00"), (59.4, "0:59"), (59.6, "1:00"), (3599.7, "1:00:00"), (36_061, "10:01:01")],
 )
 def test_a_time_is_hours_minutes_and_seconds(seconds: float, shown: str) -> None:
     assert clock_time(seconds) == shown
@@ -103,9 +104,8 @@ def test_an_estimate_goes_by_bytes_and_is_shared_by_workers() -> None:
     sample = {"rows": 10, "seconds": 60}
     assert (
         estimate_line(sample, shards[0], shards, 1)
-        == "about 40 rows in 2 files: 0:04:00 (estimated from the first rows of a.txt)"
+        == "about 40 rows in 2 files: 4:00 (estimated from the first rows of a.txt)"
     )
     assert estimate_line(sample, shards[0], shards, 2, threads=3) == (
-        "about 40 rows in 2 files: 0:02:00 by 2 workers, 0:12:00 of processor time "
-        "(estimated from the first rows of a.txt)"
+        "about 40 rows in 2 files: 2:00 by 2 workers, 12:00 of processor time (estimated from the first rows of a.txt)"
     )

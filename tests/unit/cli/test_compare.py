@@ -14,9 +14,9 @@ import pytest
 from tests.python_path import PYTHON_PATH
 
 from dikkat.cli import compare as compare_command
-from dikkat.cli.progress import WorkProgress
 from dikkat.lessons.comparison.layers import ComparisonSettings
 from dikkat_runtime.cli.main import run
+from dikkat_runtime.cli.progress import WorkProgress
 
 TINY = {"lengths": (16, 32), "width": 8, "copy_lengths": (3, 5), "updates": 2}
 
@@ -55,7 +55,7 @@ def test_the_time_that_is_left_is_told_from_the_parts_done(
 ) -> None:
     now = iter([100.0, 110.0, 120.0, 130.0])
     progress = WorkProgress()
-    monkeypatch.setattr("dikkat.cli.progress.time.monotonic", lambda: next(now))
+    monkeypatch.setattr("dikkat_runtime.cli.progress.time.monotonic", lambda: next(now))
     for done in range(4):
         progress(done, 10, "measuring")
     # three parts took 30 seconds, so the seven that are left take 70

@@ -11,10 +11,12 @@ from pathlib import Path
 import pytest
 
 from dikkat.cli import progress
-from dikkat.cli.progress import Announced, WorkProgress
+from dikkat.cli.progress import Announced
 from dikkat_runtime.cli import streams
+from dikkat_runtime.cli.progress import WorkProgress
 from dikkat_runtime.cli.streams import print_written
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.notices import counted
 
 
 def test_what_takes_long_is_said_after_a_while(
@@ -116,14 +118,20 @@ def test_texts_that_take_long_are_counted_and_short_work_is_silent(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = 100.0
-    monkeypatch.setattr("dikkat.cli.progress.time.monotonic", lambda: clock)
+    monkeypatch.setattr("dikkat_runtime.cli.progress.time.monotonic", lambda: clock)
     texts = [f"text {number}" for number in range(8)]
-    assert list(WorkProgress().counted(texts)) == texts
+    assert list(counted(texts)) == texts
+    with WorkProgress():
+        assert list(counted(texts)) == texts
     assert capsys.readouterr().err == ""
     seen = []
-    for text in WorkProgress().counted(texts):
-        seen.append(text)
-        clock += 3.0
+    with WorkProgress():
+        for text in counted(texts):
+            seen.append(text)
+            clock += 2.0
+            # what one of them is made of is not counted as well
+            for _ in counted(range(2), "parts"):
+                clock += 0.5
     assert seen == texts
     # told after 6 and 12 and 18 seconds; of three seconds each, so many texts are left
     assert capsys.readouterr().err.splitlines() == ["3/8  texts", "5/8  texts, 0:12 left", "7/8  texts, 0:06 left"]

@@ -16,7 +16,10 @@ TURKISH = "Şu küçük kızın güneşli bahçesinde bugün çok güzel çiçek
 FRENCH = "L’été dernier, le garçon a mangé à l’hôtel « La Forêt » où il était né…"
 
 
-@pytest.mark.parametrize(("text", "charset", "language"), [(TURKISH, "cp1254", "tr"), (FRENCH, "cp1252", "fr")])
+@pytest.mark.parametrize(
+    ("text", "charset", "language"),
+    [(TURKISH, "cp1254", "tr"), (FRENCH, "cp1252", "fr"), ("a café is open", "cp1252", "")],
+)
 @pytest.mark.parametrize(
     ("name", "body"), [("a.srt", CUE), ("a.tsv", "{}\n"), ("a.md", "{}\n"), ("a.html", "<p>{}</p>")]
 )

@@ -49,11 +49,17 @@ class Parrot(Translator):
         return (Translation(self.texts[line], 0.0, ()) for line in lines)
 
 
-def test_what_is_new_follows_what_was_given() -> None:
+def test_what_is_new_follows_what_was_given(monkeypatch: pytest.MonkeyPatch) -> None:
     forward = Parrot({"a dog": "der Hund", "a cat": "eine Katze"})
     backward = Parrot({"ein Hund": "one dog", "eine Katze": " "})
-    messages: list[int] = []
-    result = diversify(forward, backward, PAIRS, on_progress=messages.append)
+    counted: list[str] = []
+
+    def count(items: Sequence[str], what: str) -> Iterator[str]:
+        counted.extend(items)
+        return iter(items)
+
+    monkeypatch.setattr("dikkat_runtime.notices.COUNTERS", [count])
+    result = diversify(forward, backward, PAIRS)
     assert result.pairs == [
         ("a dog", "ein Hund"),
         ("a cat", "eine Katze"),
@@ -62,7 +68,7 @@ def test_what_is_new_follows_what_was_given() -> None:
         ("one dog", "ein Hund"),
     ]
     assert (result.original, result.by_forward, result.by_backward) == (3, 1, 1)
-    assert messages == [1, 2, 3, 4, 5, 6]
+    assert counted == [side for index in (0, 1) for side in (pair[index] for pair in PAIRS)]
 
 
 def test_a_pair_that_the_other_translator_wrote_before_is_not_new() -> None:

@@ -21,9 +21,11 @@ from dikkat_runtime.cli.opening import (
     print_engine,
 )
 from dikkat_runtime.cli.options import Argument, Option
+from dikkat_runtime.cli.progress import WorkProgress
 from dikkat_runtime.cli.streams import NoReaderError, is_interactive, print_remark
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, Formality, SamplingOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.notices import counted
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.translation import Translate
@@ -157,7 +159,7 @@ def _translate(options: Any) -> None:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if options.prefix is not None:
         raise UsageError("--prefix is for lines; leave it out, or --out")
-    _translate_document(options, options.out, lambda texts: [translation.text for translation in stream(texts)])
+    _translate_document(options, options.out, lambda texts: [one.text for one in stream(counted(texts))])
     for note in translator.notes.glossary_lines(numbered=False):
         print_remark(note)
     return None
@@ -199,7 +201,8 @@ def _translate_document(options: Any, out: Path, translate: Translate) -> None:
     if options.file is None:
         raise UsageError("--out writes a translated document; name the FILE to translate")
     reading = run_options(options.run, options.columns)
-    document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
+    with WorkProgress():
+        document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
     for line in document.lines():
         print_remark(line)
 

@@ -69,7 +69,7 @@ def guess_charset(data: bytes, name: str, language: str) -> str:
     # the sets of the ISO lack the quotation marks and dashes that those of Windows add in the place of controls
     # short texts look alike in all sets of one byte a letter, but each language is written in one of them
     expected = _PAGES.get(language[:2].lower(), "cp1252")
-    is_single = match.encoding.startswith(("cp12", "iso8859", "latin", "mac", "cp4", "cp8", "cp7", "koi", "hp"))
+    is_single = match.encoding.startswith(("cp10", "cp12", "iso8859", "latin", "mac", "cp4", "cp8", "cp7", "koi", "hp"))
     return expected if is_single and _is_valid(data, expected) else str(match.encoding)
 
 

@@ -19,7 +19,7 @@ from dikkat_runtime.errors import (
     msg,
     plural,
 )
-from dikkat_runtime.localization import visible
+from dikkat_runtime.localization import clock_time, visible
 from dikkat_runtime.process_signals import signals_held
 from dikkat_runtime.shards.processes import Workers
 from dikkat_runtime.shards.work import Shard, Work, share_out, to_json
@@ -124,13 +124,6 @@ def estimate_line(
     return msg("{work}: {time}{workers} (estimated from the first rows of {file})").fill(
         about, clock_time(seconds / workers), by_workers, sampled.source.name
     )
-
-
-def clock_time(seconds: float) -> str:
-    """Return hours, minutes and seconds."""
-    minutes, rest = divmod(round(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02}:{rest:02}"
 
 
 TRIES = 3

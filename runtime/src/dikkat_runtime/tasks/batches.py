@@ -9,6 +9,7 @@ from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import SettingError, msg
 from dikkat_runtime.native.cpu import free_threads
+from dikkat_runtime.notices import counted
 
 _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
 
@@ -89,7 +90,7 @@ def search_all(
         return engine.search(memory, options, asked)
 
     results_of_batches = map(search, batches) if workers <= 1 else _side_by_side(search, batches, workers)
-    for batch, searched in zip(batches, results_of_batches, strict=True):
+    for batch, searched in zip(counted(batches, msg("batches")), results_of_batches, strict=True):
         for index, hypotheses in zip(batch, searched, strict=True):
             results[index] = hypotheses
     return results

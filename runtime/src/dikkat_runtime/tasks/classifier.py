@@ -13,8 +13,9 @@ import numpy as np
 from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.contract import ClassifyingEngine, Rows
 from dikkat_runtime.engine.products import softmax
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.notices import counted
 from dikkat_runtime.run.config import labels_of, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.metrics import metrics_of_run
@@ -166,7 +167,8 @@ class Classifier(OpenedModel):
             encoded = self.encode(texts)
             rows = [self.read(ids) if ids else [] for ids in encoded]
             logits, is_unlike = self.read_by_table(texts)
-            for batch in length_batches([len(row) for row in rows], batch_size, BATCH_TOKENS):
+            batches = list(length_batches([len(row) for row in rows], batch_size, BATCH_TOKENS))
+            for batch in counted(batches, msg("batches")):
                 logits[batch] += self.encoder_logits([rows[index] for index in batch])
             yield logits, [len(ids) for ids in encoded], is_unlike
 

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.localization import add_catalogs, script_messages
+from dikkat_runtime.localization import script_messages
 
 # Put template, style, scripts and data into one HTML file that makes no request.
 
@@ -50,7 +50,6 @@ _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u202
 # half a surrogate pair, as in the name of a file, is not UTF-8
 _ESCAPES |= {code: f"\\u{code:04x}" for code in range(0xD800, 0xE000)}
 LANGUAGES = ("en", "tr")
-add_catalogs(Path(__file__).parents[2])
 
 
 def assemble(page: "Page", language: str = "en", refresh: int | None = None) -> str:

@@ -15,6 +15,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.recorder import MapName, name_of
 from dikkat_runtime.errors import UsageError, joined, msg
+from dikkat_runtime.notices import counted
 
 # Switch heads off and let the model run without them.
 
@@ -118,18 +119,10 @@ def cost_without(model: nn.Module, heads: Sequence[HeadName], whole: Quality, me
     return Cost(loss=quality.loss - whole.loss, score=whole.score - quality.score)
 
 
-def head_costs(
-    model: nn.Module, whole: Quality, measure: Measure, watch: Callable[[str], None]
-) -> dict[HeadName, Cost]:
-    """Measure the cost of each head alone (Michel et al. 2019, section 3.2).
-
-    `watch` receives the name of each head before it is switched off.
-    """
-    costs = {}
-    for head in head_names(model):
-        watch(msg("without {head}", head))
-        costs[head] = cost_without(model, [head], whole, measure)
-    return costs
+def head_costs(model: nn.Module, whole: Quality, measure: Measure) -> dict[HeadName, Cost]:
+    """Measure the cost of each head alone (Michel et al. 2019, section 3.2)."""
+    heads = counted(head_names(model), msg("heads switched off"))
+    return {head: cost_without(model, [head], whole, measure) for head in heads}
 
 
 def least_useful(costs: Mapping[HeadName, Cost], count: int) -> list[HeadName]:

@@ -1,10 +1,11 @@
 """Compare convolution, recurrence and self-attention in all parts."""
 
+import itertools
 import time
+from collections.abc import Callable
 
 import torch
 
-from dikkat.explain.work_items import PieceCounter, Watch
 from dikkat.kernels.processor import processor_name
 from dikkat.lessons.comparison.explanation import Comparison, Machine
 from dikkat.lessons.comparison.layers import KINDS, ComparisonSettings, Kind, Reach, costs, reach, receptive_field
@@ -14,10 +15,17 @@ from dikkat_runtime.errors import msg
 REACH_LENGTH = 64
 
 
-def compare(settings: ComparisonSettings, watch: Watch) -> Comparison:
-    """Count operations, measure times, follow gradients and train a copy task."""
+def compare(settings: ComparisonSettings, watch: Callable[[int, int, str], None]) -> Comparison:
+    """Count operations, measure times, follow gradients and train a copy task.
+
+    `watch` receives, before each part of the work, how many are done, how many there are, and the name of the next.
+    """
     started = time.perf_counter()
-    counter = PieceCounter(_pieces(settings), watch)
+    pieces, numbers = _pieces(settings), itertools.count()
+
+    def counter(what: str) -> None:
+        watch(next(numbers), pieces, what)
+
     width, kernel, seed = settings.width, settings.kernel, settings.seed
     over_length = sweep(settings.lengths, width, kernel=kernel, seed=seed, watch=counter)
     counter(msg("following gradients"))

@@ -1,7 +1,7 @@
 """Score a classifier on labelled texts."""
 
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -22,6 +22,7 @@ from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, DikkatError, UsageError, msg, plural
 from dikkat_runtime.localization import localized
+from dikkat_runtime.notices import counted
 from dikkat_runtime.tasks.classifier import Classification, Classifier
 from dikkat_runtime.text.text_files import read_lines
 
@@ -109,11 +110,10 @@ def evaluate_classifier(
     precision: PrecisionName = "float32",
     device: Device = "cpu",
     on_engine: Callable[[EngineInfo], None] = lambda info: None,
-    watch: Callable[[list[Any]], Iterable[Any]] = iter,
 ) -> ClassifierEvaluation:
     """Classify the texts of `data`, or of the run's own held-out test part when empty, and score the answers.
 
-    `on_engine` receives what computes, `note` how the data was read, and `watch` passes the texts on. Raises
+    `on_engine` receives what computes, and `note` how the data was read. Raises
     `DataError` with file and line for a label that the classifier was not trained on.
     """
     classifier = Classifier.load(path, precision, device, engine)
@@ -122,7 +122,7 @@ def evaluate_classifier(
     if not data:
         if not (held_out := held_out_texts(run, "test")):
             raise UsageError("{path}: this run held out no test part; name data to evaluate on", run.path)
-        return _with_baseline(run, classifier, judge(classifier, held_out, watch), note)
+        return _with_baseline(run, classifier, judge(classifier, held_out), note)
     separator = run.read_config()["classifier"].get("label_separator")
     read = read_labelled(data, columns, separator=separator, note=note)
     texts = list(with_known_labels(read, data, classifier.labels))
@@ -130,15 +130,13 @@ def evaluate_classifier(
         raise DataError(
             "{data}:{line}: has {count} labels, but this classifier was trained on texts with one label each"
         ).fill(" ".join(data), odd.line, len(odd.labels))
-    return _with_baseline(run, classifier, judge(classifier, texts, watch), note)
+    return _with_baseline(run, classifier, judge(classifier, texts), note)
 
 
-def judge(
-    classifier: Classifier, texts: list[LabelledText], watch: Callable[[list[Any]], Iterable[Any]] = iter
-) -> ClassifierEvaluation:
+def judge(classifier: Classifier, texts: list[LabelledText]) -> ClassifierEvaluation:
     """Classify `texts` with `classifier`, which knows their labels, and score its answers."""
     started = time.monotonic()
-    answers = classifier.classify(text.text for text in watch(texts))
+    answers = classifier.classify(text.text for text in counted(texts))
     seconds = time.monotonic() - started
     scores = scores_of(classifier.labels, classifier.is_multi_label, texts, answers)
     probabilities = _shares(answers)

@@ -1,11 +1,10 @@
 """Lay two runs side by side on the same texts: their words, their confidence, and their heads by what they look at."""
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from difflib import SequenceMatcher
 from pathlib import Path
-from textwrap import shorten
 from typing import Any
 
 import numpy as np
@@ -25,6 +24,7 @@ from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.localization import language, localized, translated
+from dikkat_runtime.notices import counted
 from dikkat_runtime.special_tokens import SPECIAL_TOKENS
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.confidence import PairScorer
@@ -167,7 +167,6 @@ def compare_runs(
     second: str | Path,
     texts: Sequence[str] | str,
     ways: tuple[Way, Way] = (Way(), Way()),
-    watch: Callable[[int, int, str], None] = lambda done, count, text: None,
 ) -> RunComparison:
     """Return two runs side by side on some texts, of which the sentences are read one by one.
 
@@ -182,8 +181,7 @@ def compare_runs(
     if not sentences:
         raise DataError("there is no text to compare on; give one in quotes, or a file with --file")
     readings, maps = [], []
-    for number, sentence in enumerate(sentences[:MAX_TEXTS]):
-        watch(number, min(len(sentences), MAX_TEXTS), shorten(sentence, 60, placeholder="…"))
+    for sentence in counted(sentences[:MAX_TEXTS]):
         outputs = [one.read(sentence) for one in opened]
         confidence = [[one.confidence(sentence, output) for output in outputs] for one in opened]
         readings.append(_Reading(sentence, outputs, confidence))

@@ -27,7 +27,6 @@ from dikkat.explain.head_analysis.importance import (
     least_useful,
     occlusion,
 )
-from dikkat.explain.work_items import PieceCounter, Watch
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.recorder import record_attention
 from dikkat.run_directory import RunDirectory
@@ -36,6 +35,7 @@ from dikkat.tasks.kinds import kind_name, load_part
 from dikkat.tasks.translation.guiding import guided_note
 from dikkat.training.translation import Validator
 from dikkat_runtime.errors import DataError, UsageError, msg
+from dikkat_runtime.notices import counted
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
@@ -136,7 +136,6 @@ def examine_heads(
     sentences: int = 100,
     gold: Path | None = None,
     prune: int = 0,
-    watch: Watch = lambda done, pieces, what: None,
 ) -> HeadsReport:
     """Measure every head of the model at `path` on held-out text.
 
@@ -158,15 +157,11 @@ def examine_heads(
     unit = "pairs" if subject.kind == "translator" else "texts"
     sample, others = _halves(range(subject.count), prune, unit)
     counts = [int(count) for count in np.unique(np.linspace(1, prune, min(prune, MAX_POINTS)).astype(int))]
-    counter = PieceCounter(2 + len(heads) + len(counts), watch)
-
-    counter(msg("reading the maps"))
     collector = HeadStatsCollector()
     agreements = subject.observe(collector, sample) or {}
-    counter(msg("all heads on"))
     measure = partial(subject.measure, sample)
     whole = measure()
-    costs = head_costs(subject.model, whole, measure, counter)
+    costs = head_costs(subject.model, whole, measure)
     scores = head_scores(subject.model, subject.longest) if isinstance(subject.model, LanguageModel) else {}
     finding_of = {
         head: HeadFinding(head, collector.of(head), costs[head], agreements.get(head), scores.get(head))
@@ -174,7 +169,7 @@ def examine_heads(
     }
     best = finding_of[choose_alignment_head(agreements)] if agreements else None
     order = least_useful(costs, prune)
-    pruned = _prune(subject.model, partial(subject.measure, others), order, counts, counter) if prune else ()
+    pruned = _prune(subject.model, partial(subject.measure, others), order, counts) if prune else ()
     findings = tuple(finding_of.values())
     return HeadsReport(
         subject.kind, len(sample), subject.total, whole, findings, best, len(others), pruned, subject.note
@@ -280,13 +275,10 @@ def _measure(translator: Translator, sample: Sequence[_Pair]) -> Quality:
     return Quality(validation.loss, validation.score)
 
 
-def _prune(
-    model: nn.Module, measure: Measure, order: Sequence[HeadName], counts: Sequence[int], counter: Callable[[str], None]
-) -> tuple[Pruning, ...]:
+def _prune(model: nn.Module, measure: Measure, order: Sequence[HeadName], counts: Sequence[int]) -> tuple[Pruning, ...]:
     whole = measure()
     points = []
-    for count in counts:
-        counter(msg("without the {count} least useful", count))
+    for count in counted(counts, msg("groups of heads switched off")):
         off = tuple(order[:count])
         points.append(Pruning(off, cost_without(model, off, whole, measure)))
     return tuple(points)

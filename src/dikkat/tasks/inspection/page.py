@@ -21,9 +21,10 @@ from dikkat.torch_engine.beam_search import BeamTree, Branch, beam_search, path_
 from dikkat.torch_engine.stepper import pad_sources
 from dikkat_runtime.engine.contract import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
-from dikkat_runtime.errors import DataError, UsageError
+from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.localization import language, translated
+from dikkat_runtime.notices import counted
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
@@ -80,7 +81,8 @@ def collect_page(
         source_language=data.source_language,
         target_language=data.target_language,
         sentences=[
-            collector.sentence(number, *pair) for number, pair in enumerate(zip(sentences, wanted, strict=True))
+            collector.sentence(number, *pair)
+            for number, pair in enumerate(counted(list(zip(sentences, wanted, strict=True))))
         ],
     )
 
@@ -209,7 +211,7 @@ def _check(translator: Translator, sentences: Sequence[str]) -> None:
 def _all_without(translator: Translator, sentences: Sequence[str]) -> list[list[HeadOff]]:
     """For each sentence what is written without each single head."""
     results: list[list[HeadOff]] = [[] for _ in sentences]
-    for name in head_names(translator.model):
+    for name in counted(head_names(translator.model), msg("heads")):
         kind = PAGE_KINDS[name.stack, name.kind]
         with without_heads(translator.model, [name]):
             for number, translation in enumerate(translator.stream(sentences, BEAM)):

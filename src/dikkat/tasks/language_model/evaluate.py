@@ -3,11 +3,10 @@
 import gzip
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from dikkat_runtime.engine.contract import EngineInfo, EngineName
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, SettingError, UsageError, msg
+from dikkat_runtime.notices import counted
 from dikkat_runtime.special_tokens import EOS_ID, UNK_ID
 from dikkat_runtime.tasks.generator import Generator
 
@@ -111,11 +111,10 @@ def evaluate_language_model(
     precision: PrecisionName = "float32",
     device: Device = "cpu",
     on_engine: Callable[[EngineInfo], None] = lambda info: None,
-    watch: Callable[[list[Any]], Iterable[Any]] = iter,
 ) -> LanguageModelEvaluation:
     """Compute the likelihood of the documents of `data`, or of the run's own held-out part when empty.
 
-    `on_engine` receives what computes, and `watch` passes the documents on. The window moves by `stride` tokens, by
+    `on_engine` receives what computes. The window moves by `stride` tokens, by
     default half the context. Raises `UsageError` for a stride outside 1 ... context and for a model without a
     likelihood, and the errors of reading.
     """
@@ -146,7 +145,7 @@ def evaluate_language_model(
     else:
         rows, num_bytes = held_out_rows(RunDirectory.open(path))
     nats, num_tokens = 0.0, 0
-    for ids in watch(rows):
+    for ids in counted(rows):
         text_nats, count = likelihood(model, ids, stride)
         nats, num_tokens = nats + text_nats, num_tokens + count
     if not num_tokens:

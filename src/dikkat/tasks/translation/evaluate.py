@@ -2,10 +2,9 @@
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from dikkat_runtime.engine.options import DecodingOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError, msg, plural
 from dikkat_runtime.localization import localized, translated
+from dikkat_runtime.notices import counted
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.casing import lower
 from dikkat_runtime.text.text_files import read_lines
@@ -119,12 +119,11 @@ def evaluate_translator(
     *,
     engine: EngineName = "auto",
     on_engine: Callable[[EngineInfo], None] = lambda info: None,
-    watch: Callable[[list[Any]], Iterable[Any]] = iter,
 ) -> Evaluation:
     """Translate the sources of `data` and score the result.
 
-    When `data` is empty, the run's own held-out test part is used. `on_engine` receives the engine that computes, and
-    `watch` passes the sources on. The text of a model that writes no case is scored without case.
+    When `data` is empty, the run's own held-out test part is used. `on_engine` receives the engine that computes.
+    The text of a model that writes no case is scored without case.
     """
     translator = Translator.load(path, precision, device, engine)
     # the model is scored, not the people who corrected it
@@ -133,9 +132,8 @@ def evaluate_translator(
     run = RunDirectory.open(path)
     sources, references = _text(run, data, columns)
     started = time.monotonic()
-    translations = [
-        translation.text for translation in translator.stream(watch(sources), options, batch_size=batch_size)
-    ]
+    stream = translator.stream(counted(sources), options, batch_size=batch_size)
+    translations = [translation.text for translation in stream]
     seconds = time.monotonic() - started
     targets = training_targets(run, Vocabularies.of(translator))
     no_case = _writes_no_case(translator, targets, references)

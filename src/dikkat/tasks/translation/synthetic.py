@@ -9,7 +9,6 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +24,7 @@ from dikkat_runtime.files import (
     write_errors,
     write_streaming,
 )
+from dikkat_runtime.notices import counted
 from dikkat_runtime.rows.locks import LOCK_PREFIX, locked
 from dikkat_runtime.shards.call import Call
 from dikkat_runtime.shards.driver import Result
@@ -179,11 +179,7 @@ def _rows(inputs: Path, outputs: Path) -> Iterator[tuple[str, str]]:
 
 # Make more pairs out of parallel text with two translators of opposite directions.
 
-
 BEAM = BeamOptions()
-
-OnProgress = Callable[[int], None]
-"""Receives the number of lines of both sides that have been translated so far."""
 
 
 @dataclass(slots=True)
@@ -227,27 +223,20 @@ def diversify(
     *,
     options: DecodingOptions = BEAM,
     batch_size: int | None = None,
-    on_progress: OnProgress = lambda _: None,
 ) -> Diversified:
     """Return `pairs` and the new pairs that `forward` makes of their sources and `backward` of their targets.
 
-    `on_progress` receives the number of translated lines. Raises `UsageError` for translators that do not go opposite
-    ways.
+    Raises `UsageError` for translators that do not go opposite ways.
     """
     check_directions(forward, backward)
     result = Diversified([(pair.source, pair.target) for pair in pairs], len(pairs))
-    write = partial(_written, options=options, batch_size=batch_size)
+
+    def write(translator: Translator, lines: Sequence[str]) -> Iterator[str]:
+        return (one.text for one in translator.stream(counted(lines), options, batch_size=batch_size))
+
     sources, targets = ([pair[side] for pair in result.pairs] for side in (0, 1))
-    for number, (source, target) in enumerate(zip(sources, write(forward, sources), strict=True), start=1):
+    for source, target in zip(sources, write(forward, sources), strict=True):
         result.by_forward += result.add(source, target)
-        on_progress(number)
-    for number, (source, target) in enumerate(zip(write(backward, targets), targets, strict=True), start=1):
+    for source, target in zip(write(backward, targets), targets, strict=True):
         result.by_backward += result.add(source, target)
-        on_progress(len(pairs) + number)
     return result
-
-
-def _written(
-    translator: Translator, lines: Sequence[str], options: DecodingOptions, batch_size: int | None
-) -> Iterator[str]:
-    return (translation.text for translation in translator.stream(lines, options, batch_size=batch_size))

@@ -13,13 +13,29 @@ function* cutAtEnds(line, isSmall, table) {
   let start = 0;
   for (const mark of line.matchAll(table.patterns.end)) {
     const end = mark.index + mark[0].length;
-    // a quotation goes on in its sentence: 「行こう！」と言った
-    const isEnd = mark.groups.sure === undefined ? endsSentence(line, start, mark, isSmall, table) : !table.goesOnAfter.includes(mark[0].at(-1)) || !/^\p{L}/u.test(line.slice(end));
-    if (!isEnd) continue;
+    if (!isEnd(line, start, mark, isSmall, table)) continue;
     yield line.slice(start, end);
     start = end;
   }
   yield line.slice(start);
+}
+
+function isEnd(line, start, mark, isSmall, table) {
+  const { joined, unsure } = mark.groups;
+  if (joined !== undefined) return areJoined(line, start, mark, table);
+  if (unsure !== undefined) return endsSentence(line, start, mark, isSmall, table);
+  // a quotation goes on in its sentence: 「行こう！」と言った
+  return !table.goesOnAfter.includes(mark[0].at(-1)) || !/^\p{L}/u.test(line.slice(mark.index + mark[0].length));
+}
+
+// Whether a mark without a space after it ends the sentence that began at `start`, and is in no name.
+function areJoined(line, start, { index, 0: { length } }, { patterns, lookBack, neverLast, neverJoined }) {
+  const before = firstMatch(patterns.joinedBefore, line.slice(Math.max(start, index - lookBack), index))?.[0] ?? "";
+  const after = firstMatch(patterns.joinedAfter, line.slice(index + length, index + length + lookBack))?.[1] ?? "";
+  const isLower = (text) => /\p{Lowercase}/u.test(text) && !/[\p{Uppercase}\p{Lt}]/u.test(text);
+  const [first = "", ...rest] = after;
+  if (!isLower(before) || neverLast.includes(before)) return false;
+  return /\p{Uppercase}/u.test(first) && isLower(rest.join("")) && !neverJoined.includes(after.toLowerCase());
 }
 
 // Whether a mark with a space after it ends the sentence that began at `start`.
