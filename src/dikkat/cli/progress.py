@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 from collections import deque
+from contextlib import ExitStack
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING, Self
 
@@ -58,21 +59,25 @@ class TrainProgress:
         self._recent: deque[tuple[int, float, float]] = deque(maxlen=30)
         self._last_line = time.monotonic()
         self._pending = ""
+        self._preparation = ExitStack()
 
     def __enter__(self) -> Self:
         # elsewhere than on a terminal the bar would write an empty line when it ends
         if self.console.is_terminal:
             self._bar.start()
+        self._preparation.enter_context(Announced(msg("preparing the data")))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._preparation.__exit__(kind, error, trace)
         if self.console.is_terminal:
             self._bar.stop()
 
     def prepared(self, config: RunConfig, report: CleaningReport | None, facts: dict[str, str]) -> None:
         """Print what was read, what was left out and why, and what will be trained."""
+        self._preparation.close()
         if report is not None:
             for note in report.notes:
                 self.note(note)

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 from dikkat.data.labelled import LabelledText
 from dikkat.evaluation.calibration import fit_label_lines, fit_linear, fit_temperature, prior_log_odds
 from dikkat.evaluation.classification import class_scores
+from dikkat_runtime.errors import msg
+from dikkat_runtime.notices import counted
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
 from dikkat_runtime.text.text_ngrams import NgramReader
 
@@ -75,7 +77,7 @@ def fit_word_table(
     generator = np.random.default_rng(seed)
     rows = _drawn(texts, generator)
     reader = NgramReader(language)
-    words = [reader.words(texts[row].text) for row in rows]
+    words = [reader.words(texts[row].text) for row in counted(rows.tolist(), msg("texts that the word table reads"))]
     wanted = wanted_outputs([texts[row] for row in rows], labels, is_multi_label=is_multi_label)
     characters = sum(len(" ".join(row)) for row in words)
     kinds = ("words", "characters") if characters <= MAX_CHARACTERS else ("words",)
@@ -197,7 +199,7 @@ class _Problem:
         """Return held-out logits (N, K), calibrated, and the scale and shift (K,) that they were calibrated by."""
         count, outputs = self._wanted.shape
         scores = np.zeros((count, outputs))
-        for fold in range(int(self._folds.max()) + 1):
+        for fold in counted(range(int(self._folds.max()) + 1), msg("fits of the word table")):
             scores[self._folds == fold] = self._held_out_scores(choice, fold)
         if not self._is_exclusive:
             scale, shift = fit_label_lines(scores, self._wanted > 0.5)
