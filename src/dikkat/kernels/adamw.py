@@ -101,20 +101,6 @@ def adamw(weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, div
     native_library().adamw(ctypes.byref(update))
 
 
-def adamw_reference(
-    weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, divisor: Tensor, step: Step
-) -> None:
-    """Compute `adamw` line by line as in the paper; the kernel and PyTorch's fused one do it in a single pass."""
-    mean = gradient.to(weights.master.dtype) / divisor
-    first.mul_(step.beta1).add_(mean, alpha=1.0 - step.beta1)
-    second.mul_(step.beta2).addcmul_(mean, mean, value=1.0 - step.beta2)
-    unbiased_first = first / (1.0 - step.beta1**step.update)
-    unbiased_second = second / (1.0 - step.beta2**step.update)
-    weights.master.mul_(1.0 - step.learning_rate * step.weight_decay)
-    weights.master.sub_(step.learning_rate * unbiased_first / (unbiased_second.sqrt() + EPSILON))
-    weights.update_ema(step.fresh)
-
-
 def norm(vector: Tensor) -> Tensor:
     """Compute the root of the sum of squares of a vector (N,), float32, ()."""
     if not runs_native(vector):

@@ -167,16 +167,6 @@ def smoothed_cross_entropy(
     return loss, likelihood
 
 
-def cross_entropy_reference(
-    hidden: Float[Tensor, "N D"], weight: Float[Tensor, "V D"], targets: Int[Tensor, "N"], smoothing: float
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Compute `smoothed_cross_entropy` as it is written in the paper, with all logits in memory."""
-    log_probabilities = (hidden @ weight.t()).log_softmax(dim=-1)
-    likelihood = -log_probabilities.gather(1, targets[:, None])[:, 0]
-    loss = (1.0 - smoothing) * likelihood - smoothing * log_probabilities.mean(dim=-1)
-    return loss.sum(), likelihood.sum()
-
-
 class _SmoothedCrossEntropy(torch.autograd.Function):
     """Both gradients are made on the way forward, a chunk at a time, and only scaled on the way back."""
 

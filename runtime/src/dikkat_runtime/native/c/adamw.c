@@ -1,7 +1,8 @@
 /* One update of all parameters by AdamW (Loshchilov and Hutter 2019, algorithm 2), with all that follows from it, in one
  * pass over memory: their moving average, and the copy in bfloat16 that the model computes with.
  *
- * Twin: kernels/adamw.py, adamw_reference. Sums are made of fixed parts, so that no number of threads changes a bit of them.
+ * Twin: tests/unit/kernels/test_adamw.py, adamw_of_the_paper. Sums are made of fixed parts, so that no number of threads
+ * changes a bit of them.
  */
 #include "tensors.h"
 #include "threads.h"
