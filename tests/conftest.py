@@ -19,8 +19,6 @@ from tests.sampled_cases import is_strict, left_to_the_nightly
 
 from dikkat.kernels.environment import set_environment
 
-# of this session alone: a pytest that a test starts runs what it is given
-os.environ.pop("PYTEST_ADDOPTS", None)
 if "PYTEST_XDIST_WORKER" in os.environ:
     # a process for each core: more threads would only wait for one another. Tests of threads set their number.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -45,6 +43,9 @@ def _take_signals_again() -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     _take_signals_again()
+    # of this session alone: a pytest that a test starts runs what it is given. Workers, who run the tests, read it too.
+    if "PYTEST_XDIST_WORKER" in os.environ or not getattr(config.option, "numprocesses", None):
+        os.environ.pop("PYTEST_ADDOPTS", None)
     if "not nightly" not in config.option.markexpr:
         # new examples each time; by day the same ones, so that what passes once passes again
         hypothesis.settings.load_profile("by night")

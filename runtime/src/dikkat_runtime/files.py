@@ -67,6 +67,11 @@ def temporary_next_to(path: Path) -> Path:
     """Return a name for a half-written file in its folder. Raises `CannotCreateError` for a device, pipe or socket."""
     if path.absolute().parent == Path("/dev") or (path.exists() and not (path.is_file() or path.is_dir())):
         raise CannotCreateError("{path}: is a device, a pipe or a socket; name a file", path)
+    return temporary_name(path)
+
+
+def temporary_name(path: Path) -> Path:
+    """Return a name next to `path` that nothing has, whatever stands in its place."""
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.urandom(4).hex()}")
 
 

@@ -22,7 +22,7 @@ from dikkat_runtime.files import (
     read_regular,
     reading_errors,
     sync_directory,
-    temporary_next_to,
+    temporary_name,
     write_errors,
     write_new,
 )
@@ -163,7 +163,7 @@ def save_checkpoint(
     with write_errors(folder):
         make_folder(parent)
         remove_leftovers(parent)
-        temporary = temporary_next_to(folder)
+        temporary = temporary_name(folder)
         try:
             temporary.mkdir()
             _write_files(temporary, step, tensors_by_file, state, copies or {})
@@ -296,7 +296,7 @@ def _prune(parent: Path, step: int, keep: int) -> None:
     for _, folder in folders:
         if folder not in kept:
             # Renamed first: a removal that is interrupted must not leave half a checkpoint under a good name.
-            half_removed = temporary_next_to(folder)
+            half_removed = temporary_name(folder)
             folder.rename(half_removed)
             shutil.rmtree(half_removed)
 
