@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from dikkat.data.labelled import LabelledText
 from dikkat.evaluation.calibration import fit_linear, label_probabilities
 from dikkat.evaluation.classification import class_scores, encoder_weight, label_cuts, label_scores
+from dikkat.tasks.classification import obvious_baseline
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import balancing_share, fit_word_table, wanted_outputs
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
@@ -106,6 +108,27 @@ def test_rare_labels_that_one_word_decides_are_given() -> None:
     assert label_scores(labels, right, predicted).micro_f1 > 0.96
     baseline = fit_baseline(train, test, labels, {"objective": "multi_label"})
     assert (baseline.measure, 80 < baseline.score <= 100) == ("micro_f1", True)
+
+
+def test_a_baseline_of_many_weights_is_fitted_class_by_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each fit then has the weights of one class; where every class has words of its own, both answer all texts."""
+    from sklearn.linear_model import LogisticRegression
+
+    sizes, fit = list[int](), LogisticRegression.fit
+
+    def noted(self: LogisticRegression, features: Any, right: Any, *arguments: Any, **options: Any) -> Any:
+        fitted = fit(self, features, right, *arguments, **options)
+        sizes.append(fitted.coef_.size)
+        return fitted
+
+    monkeypatch.setattr(LogisticRegression, "fit", noted)
+    labels = ("a", "b", "c")
+    texts = [LabelledText((labels[n % 3],), f"{'xyz'[n % 3]}{n % 5} word{n % 7}", n + 1) for n in range(120)]
+    together = fit_baseline(texts[:90], texts[90:], labels, {})
+    monkeypatch.setattr(obvious_baseline, "_MAX_WEIGHTS", 10)
+    apart = fit_baseline(texts[:90], texts[90:], labels, {})
+    assert (together.score, apart.score) == (100.0, 100.0)
+    assert sizes == [sizes[0], *[sizes[0] // 3] * 3]
 
 
 @pytest.mark.parametrize("seed", range(3))
