@@ -391,10 +391,15 @@ def test_decoding_step_by_step(page: Watched) -> None:
     # e to the power of -0.7 + 0.6, of -3 + 0.5, of -0.7 and of -3
     first = ["1", "_Das _Tier ▁ist", "90%", "50%", "−0.70", "−0.20", "goes on"]
     second = ["2", "_Das _Vieh <eos>", "8.2%", "5.0%", "−3.00", "−0.90", "finished"]
-    assert page.texts("#candidates tbody tr:nth-child(1) td") == first
-    assert page.texts("#candidates tbody tr:nth-child(2) td") == second
+    # the second choice is of another hypothesis, so that it stands apart
+    assert page.texts("#candidates tbody:nth-of-type(1) tr:nth-child(2) td") == first
+    assert page.texts("#candidates tbody:nth-of-type(2) tr:nth-child(2) td") == second
+    assert page.texts("#candidates .of-prefix") == [
+        "After what the chosen sentence has written",
+        "After what other hypotheses of the beam have written",
+    ]
     heads = ["rank", "Continuation", "probability of the token", "of all so far", "log p, cumulative", "score", "fate"]
-    assert page.texts("#candidates th") == heads
+    assert page.texts("#candidates thead th") == heads
     assert page.texts(".node.now .token-label") == ["_ist", "■ end", "_war"]
     assert page.texts(".node.best .token-label") == ["_Das", "_Tier", "_ist", "_mü", "de", "■ end"]
     page.page.locator("#step").fill("6")
@@ -408,6 +413,30 @@ def test_decoding_step_by_step(page: Watched) -> None:
     assert pressed(page, "Heads") == ["3"]
     weights = np.asarray(FIRST.maps["cross"][1])[2, 3]
     assert [float(item) for item in page.texts("#live-row b")] == pytest.approx(weights.tolist(), abs=STEP)
+    page.click(".written button >> nth=1")
+    assert page.text(".step-title") == "Step 2 of 6"
+    assert page.run("document.activeElement.textContent").startswith("▁Tier")
+    assert page.texts(".decoding > .pane > h2:first-child")[1] == "What it considered in this step"
+    page.click(".written button >> nth=0")
+    assert page.count("#candidates .of-prefix") == 0  # all go on from the same
+
+
+def test_kind_and_heads_of_cross_attention_are_chosen_apart(page: Watched) -> None:
+    page.click('[aria-label="Kind"] [data-value="encoder-self"]')
+    page.click('[data-head="1"]')
+    page.press("r")
+    for tab in ("decoding", "importance"):
+        page.click(f"#tab-{tab}")
+        assert pressed(page, "Heads") == ["1", "2", "3"]
+    page.click('[data-head="2"]')
+    page.click("#tab-maps")
+    assert (pressed(page, "Kind"), pressed(page, "Heads")) == (["Encoder"], ["Rollout"])
+    page.click('[data-head="1"]')
+    page.click("#tab-heads")
+    page.click("#tab-decoding")
+    assert pressed(page, "Heads") == ["3"]
+    page.click("#tab-maps")
+    assert (pressed(page, "Kind"), pressed(page, "Heads")) == (["Encoder"], ["2"])
 
 
 def test_each_token_and_word_has_its_own_probability(page: Watched) -> None:
@@ -465,7 +494,7 @@ def test_a_head_switched_off_shows_what_changes(page: Watched) -> None:
     assert "Without Cross-attention, layer 2, head 3" in page.text("#without")
     page.click('[aria-label="Encoder self-attention, layer 1, head 1: 0 of 4 words change"]')
     assert page.count("#new-translation ins, #new-translation del") == 0
-    assert "Nothing changes." in page.text("#without")
+    assert "The words stay the same." in page.text("#without")
     page.press("n")
     assert "made without this" in page.text("#stage")
 
@@ -544,12 +573,14 @@ def test_measures_that_name_the_same_token_agree(
 
 
 def test_maps_alone_say_where_the_model_is(browser: Browser, page: Watched, tmp_path: Path) -> None:
-    assert page.page.locator("#elsewhere").is_hidden()
+    six = "Not in this file: “Six steps”, which compute one weight number by number."
+    assert page.text("#elsewhere").startswith(six)
+    assert "dikkat page RUN" in page.text("#elsewhere")
     bare = replace(FIRST, beam=None, heads_off=(), saliency=None, score=None)
     with watched(browser, written(sample_page(sentences=[bare]), tmp_path)) as other:
         assert other.texts("#tabs button") == ["Attention", "Step by step"]
         assert other.text("#elsewhere").startswith("Not in this file: “Heads off”, “What mattered”.")
-        assert "dikkat page RUN" in other.text("#elsewhere")
+        assert six in other.text("#elsewhere")
         other.click("#tab-decoding")
         assert "nothing of the search" in other.text("#stage")
         assert other.count(".said-token small") == 0

@@ -12,10 +12,16 @@ const SCALES = {
   dark: ["#171c22", "#1d3450", "#27567a", "#3c7f8d", "#6fab84", "#bcd074", "#fdf3b0"],
 };
 
+const OFF_COLOUR = { light: "#b9c0c4", dark: "#4c555c" };
 const ROLLOUT_COLOUR = { light: "#5a4fa2", dark: "#b3a8ff" };
 
 function headColour(head) {
   return HEAD_COLOURS[state.theme][head % HEAD_COLOURS.light.length];
+}
+
+// A head of the chosen layer that is kept off is grey.
+function shownColour(head) {
+  return isKeptOff(state.kind, state.layer, head) ? OFF_COLOUR[state.theme] : headColour(head);
 }
 
 function rolloutColour() {

@@ -36,10 +36,11 @@ function headButtons(head) {
   const isShown = !state.rollout && state.heads.has(head);
   const role = state.rollout ? "" : roleText(rolesOf(state.kind, state.layer)[head]);
   const label = isGuided(state.kind, state.layer, head) ? say("Show head {number} alone, which was guided in training", { number }) : say("Show head {number} alone", { number });
+  const isOff = isKeptOff(state.kind, state.layer, head);
   const hiding = isShown ? say("Hide head {number}", { number }) : say("Show head {number} too", { number });
   return element("span", { class: "head-choice" },
-    button(String(number), { class: `head${isGuided(state.kind, state.layer, head) ? " is-guided" : ""}`, "aria-pressed": String(isShown), "data-head": head, "aria-label": label,
-      title: [label, role].filter(Boolean).join(" · "), style: { "--colour": headColour(head) }, onclick: ({ shiftKey }) => (shiftKey ? toggleHead(head) : showAlone(head)) }),
+    button(String(number), { class: `head${isGuided(state.kind, state.layer, head) ? " is-guided" : ""}${isOff ? " is-off" : ""}`, "aria-pressed": String(isShown), "data-head": head, "aria-label": label,
+      title: [label, isOff ? say("This head is off: the model takes zeros instead.") : "", role].filter(Boolean).join(" · "), style: { "--colour": shownColour(head) }, onclick: ({ shiftKey }) => (shiftKey ? toggleHead(head) : showAlone(head)) }),
     button(isShown ? "−" : "+", { class: "hide-head", "data-hide": head, "aria-label": hiding, title: hiding, onclick: () => toggleHead(head) }));
 }
 

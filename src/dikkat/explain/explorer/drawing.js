@@ -26,13 +26,15 @@ function drawFrame() {
   drawPicker();
 }
 
-// A file of maps alone has no tab that needs the model: a line says where those are.
+// The six steps are in a page that computes, and a file of maps alone has no tab that needs the model: a line says where those are.
 function drawElsewhere() {
   const line = document.getElementById("elsewhere");
   if (!line) return;
   const missing = ["heads", "importance"].filter((tab) => !TABS.includes(tab)).map((tab) => `“${say(TAB_NAMES[tab])}”`);
-  line.hidden = !KINDS.includes("cross") || !missing.length;
-  line.textContent = say("Not in this file: {names}. They need the model: dikkat.show(RUN, text) in a notebook, or the page that dikkat page RUN --out page.html writes.", { names: missing.join(", ") });
+  const needsModel = KINDS.includes("cross") && missing.length > 0;
+  const six = say("Not in this file: “Six steps”, which compute one weight number by number. They are in the page that dikkat page RUN --out page.html writes.");
+  line.hidden = !DATA.sentences.length;
+  line.textContent = (needsModel ? `${say("Not in this file: {names}. They need the model: dikkat.show(RUN, text) in a notebook, or the page that dikkat page RUN --out page.html writes.", { names: missing.join(", ") })} ` : "") + six;
 }
 
 function drawSentence() {
@@ -75,8 +77,14 @@ function mapsTab() {
   const view = { heat: heatMaps, links: linksView, text: textView }[state.view](picture);
   const note = picture.kept ? element("p", { class: "muted note" }, say("This sentence is long: only the largest {count} weights of each row are in the file.", { count: picture.kept })) : null;
   const title = heading(`${say(LONG_KIND_NAMES[state.kind])} · ${say("Layer {number}", { number: state.layer + 1 })}`);
-  const node = element("div", { class: "look" }, element("div", { class: "pane picture" }, title, ...[note].filter(Boolean), view.node, describedPicture(picture), state.rollout ? null : rolesPane()), readout(picture));
+  const node = element("div", { class: "look" }, element("div", { class: "pane picture" }, title, ...[note, offNote(picture)].filter(Boolean), view.node, describedPicture(picture), state.rollout ? null : rolesPane()), readout(picture));
   return { node, ready: view.ready };
+}
+
+// Which of the heads that are drawn the model does without.
+function offNote({ heads }) {
+  const numbers = heads.filter(({ isOff }) => isOff).map(({ title }) => title);
+  return numbers.length ? element("p", { class: "note", id: "off-note" }, say("{list}: drawn grey and dashed, since the model takes zeros instead of what it reads.", { list: numbers.join(" · ") })) : null;
 }
 
 const MAX_DESCRIBED = 60; // tokens of one side up to which a map is written out

@@ -5,7 +5,7 @@ function headsTab() {
   if (!sentence.headsOff.length) return { node: element("p", { class: "muted" }, say("The file was made without this: dikkat page RUN --out page.html writes a page that computes it.")) };
   const before = textWithAll(sentence);
   const count = before.split(" ").length;
-  const offs = sentence.headsOff.map(([kind, layer, head, text, score]) => ({ kind, layer, head, text, score, changed: countChanges(before, text) }));
+  const offs = sentence.headsOff.map(([kind, layer, head, text, score, logProbability]) => ({ kind, layer, head, text, score, logProbability, changed: countChanges(before, text) }));
   const result = element("div", { class: "pane result", id: "without", "aria-live": "polite" });
   const squares = offs.map((off, index) => headSquare(off, count, () => choose(index)));
   const choose = (index) => {
@@ -38,18 +38,26 @@ function headSquare(off, count, choose) {
   const names = { kind: say(LONG_KIND_NAMES[off.kind]), layer: off.layer + 1, head: off.head + 1, changed: off.changed, count };
   const title = say("{kind}, layer {layer}, head {head}: {changed} of {count} words change", names);
   return button(say("H{number}", { number: off.head + 1 }), {
-    class: "square", "data-strength": share <= 0.5 ? "weak" : "strong", title, "aria-label": title, "aria-pressed": "false", onclick: choose,
+    class: `square${isGuided(off.kind, off.layer, off.head) ? " is-guided" : ""}`, "data-strength": share <= 0.5 ? "weak" : "strong", title, "aria-label": title, "aria-pressed": "false", onclick: choose,
     style: { background: scaleColour(share ? 0.2 + 0.8 * share : 0.04) },
   });
 }
 
+// How sure the model is of its whole sentence, with all heads and without the one; a page of a file knows the scores alone.
+function surenessWithout({ beam, score }, off) {
+  const knows = beam && off.logProbability !== undefined;
+  const template = knows ? msg("Probability of the whole sentence with all heads → without this one: {before} → {after}") : msg("Score with all heads → without this one: {before} → {after}");
+  const [before, after] = knows ? [percent(hypothesesOf(beam)[0].probability), percent(Math.exp(off.logProbability))] : [beam ? hypothesesOf(beam)[0].score : score, off.score].map((one) => (one === null ? "–" : number(one)));
+  return element("p", { id: "sure-without" }, say(template, { before, after }));
+}
+
 function offResult(sentence, off, count) {
   const names = { kind: say(LONG_KIND_NAMES[off.kind]), layer: off.layer + 1, head: off.head + 1 };
-  const score = off.score === null ? null : element("span", { class: "muted" }, ` ${say("score {score}", { score: number(off.score) })}`);
   return [
     heading(say("With all heads")), element("p", { class: "line" }, isolated(textWithAll(sentence))),
     heading(say("Without {kind}, layer {layer}, head {head}", names)),
-    element("p", { class: "line", id: "new-translation" }, ...markedDifferences(textWithAll(sentence), off.text), score),
-    element("p", { class: "muted" }, off.changed ? say("{changed} of {count} words change", { changed: off.changed, count }) : say("Nothing changes.")),
+    element("p", { class: "line", id: "new-translation" }, ...markedDifferences(textWithAll(sentence), off.text)),
+    element("p", { class: "muted" }, off.changed ? say("{changed} of {count} words change", { changed: off.changed, count }) : say("The words stay the same.")),
+    surenessWithout(sentence, off),
   ];
 }

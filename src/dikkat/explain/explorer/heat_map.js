@@ -40,7 +40,7 @@ function heatMap(picture, head, strongest, gridWidth) {
   const frame = element("div", { class: "frame" }, canvas, ...crosshair(margins, cell, T, S));
   explore(canvas, margins, cell, T, S);
   const title = element("figcaption", {}, element("i", { class: "dot", style: { background: head.colour } }), head.title);
-  return element("figure", { class: "heat-map" }, title, element("div", { class: "scroll" }, frame));
+  return element("figure", { class: `heat-map${head.isOff ? " is-off" : ""}` }, title, element("div", { class: "scroll" }, frame));
 }
 
 const LABEL_FONT = "system-ui, sans-serif";

@@ -74,8 +74,8 @@ function markedWords(best, text) {
   return element("span", {}, ...parts.slice(0, -1));
 }
 
-// A token with its probability below it.
-function saidToken(token, probability, className) {
+// A token with its probability below it; a button where `action` says what a click does.
+function saidToken(token, probability, className, action = null) {
   const share = probability === null ? null : element("small", {}, percent(probability));
-  return element("span", { class: "said-token" }, isolated(token, { class: `said ${className}` }), share);
+  return element(action ? "button" : "span", { ...(action && { type: "button", ...action }), class: "said-token" }, isolated(token, { class: `said ${className}` }), share);
 }

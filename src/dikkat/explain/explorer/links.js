@@ -58,14 +58,14 @@ function linksAt(picture, { query, key }) {
 
 // Heads that link the same two tokens run side by side, each in its lane.
 function link({ heads }, lane, query, key) {
-  const { colour, matrix } = heads[lane];
+  const { colour, matrix, isOff } = heads[lane];
   const shift = 0.5 + 0.11 * (lane - (heads.length - 1) / 2);
-  return { from: query + shift, to: key + shift, weight: matrix.values[query * matrix.S + key], colour };
+  return { from: query + shift, to: key + shift, weight: matrix.values[query * matrix.S + key], colour, isOff };
 }
 
-function wire({ from, to, weight, colour }) {
+function wire({ from, to, weight, colour, isOff }) {
   return drawn("path", {
     d: `M0 ${from}C45 ${from} 55 ${to} 100 ${to}`, stroke: colour, opacity: Math.min(1, 0.08 + 0.92 * weight).toFixed(2),
-    "stroke-width": (0.8 + 3 * weight).toFixed(1), "vector-effect": "non-scaling-stroke", fill: "none",
+    "stroke-width": (0.8 + 3 * weight).toFixed(1), "stroke-dasharray": isOff ? "3 4" : null, "vector-effect": "non-scaling-stroke", fill: "none",
   });
 }

@@ -22,7 +22,8 @@ function currentPicture() {
 // The chosen heads of a packed map.
 function chosenHeads(packed) {
   return [...state.heads].sort((a, b) => a - b).map((head) => ({
-    title: say("Head {number}", { number: head + 1 }), colour: headColour(head), matrix: matrixOf(packed, head),
+    title: isKeptOff(state.kind, state.layer, head) ? say("Head {number}, off", { number: head + 1 }) : say("Head {number}", { number: head + 1 }),
+    colour: shownColour(head), isOff: isKeptOff(state.kind, state.layer, head), matrix: matrixOf(packed, head),
   }));
 }
 

@@ -19,11 +19,11 @@ function readCell(picture, { query, key }) {
   }
   if (query !== null) {
     parts.push(...written(query));
-    parts.push(...weightList(say("“{token}” looks at", { token: named(picture.queries[query]) }), picture.keys, rowOf(picture.mean, query)));
+    parts.push(...weightList(say("“{token}” looks at", { token: named(picture.queries[query]) }), picture.keys, picture, (matrix, key) => matrix.values[query * matrix.S + key]));
   }
   const column = key ?? (picture.selfAttention ? sameToken(query) : null);
   if (column !== null) {
-    parts.push(...weightList(say("“{token}” is looked at by", { token: named(picture.keys[column]) }), picture.queries, columnOf(picture.mean, column)));
+    parts.push(...weightList(say("“{token}” is looked at by", { token: named(picture.keys[column]) }), picture.queries, picture, (matrix, query) => matrix.values[query * matrix.S + column]));
   }
   return parts;
 }
@@ -47,14 +47,18 @@ function weightChip(head, weight) {
     element("i", { style: { background: head.colour } }), number(weight));
 }
 
-function weightList(title, tokens, weights) {
+// By the mean of the heads, which is labelled where there are several; below it the weight of each of them.
+function weightList(title, tokens, { heads, mean }, weightOf) {
+  const weights = tokens.map((_, index) => weightOf(mean, index));
+  const byHead = (index) => (heads.length > 1 ? element("span", { class: "by-head" }, ...heads.map((head) => weightChip(head, weightOf(head.matrix, index)))) : null);
   const order = [...weights.keys()].filter((index) => weights[index] >= 0.005).sort((a, b) => weights[b] - weights[a]);
   const rows = order.slice(0, LISTED).map((index) =>
     element("li", {}, isolated(tokens[index]), element("span", { class: "bar" },
-      element("i", { style: { width: `${Math.min(100, 100 * weights[index])}%` } })), element("b", {}, number(weights[index]))));
+      element("i", { style: { width: `${Math.min(100, 100 * weights[index])}%` } })), element("b", {}, number(weights[index])), byHead(index)));
   const rest = order.slice(LISTED);
   const restWeight = rest.reduce((sum, index) => sum + weights[index], 0);
   if (rest.length) rows.push(element("li", { class: "muted more" }, say("and {count} more, {weight} together", { count: rest.length, weight: number(restWeight) })));
   if (!rows.length) rows.push(element("li", { class: "muted more" }, say("nothing")));
-  return [element("h3", {}, title), element("ul", { class: "weights" }, ...rows)];
+  const label = heads.length > 1 ? [element("p", { class: "muted mean-label" }, say("mean of {count} heads, each below in its colour", { count: heads.length }))] : [];
+  return [element("h3", {}, title), ...label, element("ul", { class: "weights" }, ...rows)];
 }

@@ -59,6 +59,9 @@ function isGuided(kind, layer, head) {
   return Boolean(DATA.guided) && kind === "encoder-self" && layer === DATA.guided[0] && head === DATA.guided[1];
 }
 
+// Whether the model reads zeros instead of this head; only a page that computes can keep one off.
+let isKeptOff = () => false;
+
 function showHead(kind, layer, head) {
   change({ tab: "maps", kind, layer, heads: new Set([head]), rollout: false });
 }
@@ -66,8 +69,8 @@ function showHead(kind, layer, head) {
 // Under the picture: a line for each head of the chosen layer, which head was guided, and the table of all heads.
 function rolesPane() {
   const lines = rolesOf(state.kind, state.layer).map((role, head) => element("li", { "data-role-of": head },
-    element("i", { class: "dot", style: { background: headColour(head) } }),
-    say("Head {number}: {role}", { number: head + 1, role: roleText(role) }),
+    element("i", { class: "dot", style: { background: shownColour(head) } }),
+    element("span", { class: isKeptOff(state.kind, state.layer, head) ? "is-off" : "" }, say("Head {number}: {role}", { number: head + 1, role: roleText(role) })),
     isGuided(state.kind, state.layer, head) ? element("b", { class: "guided" }, say("guided")) : null));
   return element("section", { class: "roles-pane", id: "roles" }, element("h3", {}, say("What each head looks at in this sentence, and how strongly")),
     element("ul", { class: "roles" }, ...lines), guidedLine(), allRoles());
@@ -95,6 +98,11 @@ function allRoles() {
 function rolesTable() {
   const rows = KINDS.flatMap((kind) => currentSentence().maps[kind].flatMap((_, layer) => rolesOf(kind, layer).map((role, head) => ({ ...role, kind, layer, head }))));
   const most = ROLES.map((_, at) => Math.max(...rows.map(({ shares }) => shares[at])));
+  const strongest = ROLES.flatMap((role, at) => {
+    const { kind, layer, head: number } = rows.find(({ shares }) => shares[at] === most[at]);
+    const names = { role: say(ROLE_NAMES[role]), kind: say(LONG_KIND_NAMES[kind]), layer: layer + 1, head: number + 1, share: percent(most[at]) };
+    return most[at] ? [element("li", {}, say("strongest on “{role}”: {kind}, layer {layer}, head {head}, {share}", names))] : [];
+  });
   const head = ["", ...ROLES.map((role) => say(ROLE_NAMES[role]))].map((name) => (name ? element("th", { scope: "col" }, name) : element("td", {})));
   const body = rows.map(({ kind, layer, head: number, shares, role }) => {
     const name = `${say(KIND_NAMES[kind])} · ${say("Layer {layer}, head {head}", { layer: layer + 1, head: number + 1 })}`;
@@ -103,7 +111,8 @@ function rolesTable() {
     return element("tr", {}, element("th", { scope: "row" }, button(name, { class: "link", "aria-label": label, title: label, onclick: () => showHead(kind, layer, number) }),
       isGuided(kind, layer, number) ? element("b", { class: "guided" }, say("guided")) : null), ...cells);
   });
-  return [element("p", { class: "muted note" }, say("The mean over the rows of this sentence. Coloured: what a head is drawn to more than even attention would be; bold: the strongest head of the column. A token counts once, in the first column that fits.")),
+  return [element("p", { class: "muted note" }, say("The mean over the rows of this sentence. Coloured and bold: the strongest head of the column; underlined: what a head is drawn to more than even attention would be. A token counts once, in the first column that fits.")),
+    element("ul", { class: "strongest" }, ...strongest),
     element("div", { class: "scroll", tabindex: 0, role: "group", "aria-label": say("All heads of all layers in per cent") },
       element("table", { class: "cell-table roles-table" }, element("thead", {}, element("tr", {}, ...head)), element("tbody", {}, ...body)))];
 }

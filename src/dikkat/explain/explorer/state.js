@@ -26,6 +26,10 @@ const state = {
   theme: matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light",
 };
 
+// Two tabs are of cross-attention alone. What is chosen there and what is chosen on the other tabs do not touch one another.
+const CROSS_TABS = ["decoding", "importance"];
+const chosenBefore = { true: { heads: new Set(), rollout: false }, false: {} };
+
 // The place under the light: {query, key}, either may be null; kept while another is only pointed at.
 const light = { pointed: null, kept: null };
 const lightListeners = [];
@@ -42,7 +46,13 @@ function change(changes) {
   const before = { ...state };
   Object.assign(state, changes);
   if (!DATA.sentences.length) return drawPage();
-  if (state.tab === "decoding" || state.tab === "importance") state.kind = "cross";
+  const [isOfCross, wasOfCross] = [state.tab, before.tab].map((tab) => CROSS_TABS.includes(tab));
+  if (isOfCross !== wasOfCross) {
+    const { kind, heads, rollout } = before;
+    chosenBefore[wasOfCross] = { kind, heads, rollout };
+    Object.assign(state, chosenBefore[isOfCross], changes);
+  }
+  if (isOfCross) state.kind = "cross";
   state.rollout &&= Boolean(currentSentence().rollout[state.kind]);
   state.layer = Math.min(state.layer, currentSentence().maps[state.kind].length - 1);
   const heads = [...state.heads].filter((head) => head < numHeads());

@@ -24,7 +24,7 @@ function logSumOf(row, largest) {
 // the hypotheses have read, at first one.
 //
 // Yields after each step {step, candidates, best}: candidates are {parent, token, logProbability, score, fate}, best first,
-// and `best` the tokens of the likeliest hypothesis so far. Returns {tokens, score, finished, path, hypotheses}, path being
+// and `best` the tokens of the likeliest hypothesis so far. Returns {tokens, logProbability, score, finished, path, hypotheses}, path being
 // the rank of its candidate in each step, and hypotheses the best `nBest`, of which it is the first.
 //
 // A sentence is over when its store is full and no live hypothesis, ending now, would be its best; where it is `thorough`,
@@ -43,7 +43,7 @@ function* search(step, cache, { cap, beamSize = 1, lengthPenalty = 1.6, thorough
     const isFull = ended.length === beamSize && Math.fround(best.logProbability / penalty(length)) <= ended[settledRank].score;
     const isHopeless = ended.length >= nBest && Math.fround(best.logProbability / penalty(cap)) <= ended[nBest - 1].score;
     if (isFull || isHopeless || length >= cap || !going.length) {
-      const cut = (going.length ? going : [best]).map(({ tokens, path, logProbability }) => ({ tokens, path, score: Math.fround(logProbability / penalty(length)), finished: false }));
+      const cut = (going.length ? going : [best]).map(({ tokens, path, logProbability }) => ({ tokens, path, logProbability, score: Math.fround(logProbability / penalty(length)), finished: false }));
       const hypotheses = [...ended.map((one) => ({ ...one, finished: true })), ...cut].slice(0, nBest);
       return { ...hypotheses[0], hypotheses };
     }
@@ -85,7 +85,7 @@ function judge(candidates, live, ended, beamSize) {
       candidate.fate = "ends";
       // after its equals; the last falls out
       const at = ended.findIndex((other) => other.score < score);
-      ended.splice(at < 0 ? ended.length : at, 0, { tokens, score, path: [...path, rank] });
+      ended.splice(at < 0 ? ended.length : at, 0, { tokens, logProbability, score, path: [...path, rank] });
       ended.length = Math.min(ended.length, beamSize);
     }
   });

@@ -76,7 +76,7 @@ function* keptSearch(service, { ids }, question, source) {
   return service.kept.get(key);
 }
 
-// Every head off once: {done, count} as parts, then [kind, layer, head, text, score] of each.
+// Every head off once: {done, count} as parts, then [kind, layer, head, text, score, log-probability] of each.
 TASKS.heads = async (service, { ids, beamSize, ...question }, show, isStale) => {
   const { num_heads: heads, encoder_layers: encoder, decoder_layers: decoder } = service.model.settings;
   const names = [["encoder-self", encoder], ["decoder-self", decoder], ["cross", decoder]].flatMap(([kind, layers]) =>
@@ -85,8 +85,8 @@ TASKS.heads = async (service, { ids, beamSize, ...question }, show, isStale) => 
   for (const name of names) {
     const changes = changesOf({ ...question, off: [...question.off, name] });
     const search = service.model.withoutLoops(ids, (limits) => service.model.search(ids, { beamSize, ...limits, ...changes }));
-    const { tokens, score } = await service.run(search, isStale);
-    results.push([...name, service.model.targetTokenizer.decode(tokens), score]);
+    const { tokens, score, logProbability } = await service.run(search, isStale);
+    results.push([...name, service.model.targetTokenizer.decode(tokens), score, logProbability]);
     show({ done: results.length, count: names.length });
   }
   return results;

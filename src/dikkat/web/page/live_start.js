@@ -13,6 +13,7 @@ function startLive() {
   PANELS.classes = classesTab;
   PANELS.next = nextTab;
   PANELS.parts = partsTab;
+  isKeptOff = (...name) => live.off.some((other) => String(other) === String(name));
   KEY_ACTIONS.n = () => nextExample(1);
   KEY_ACTIONS.p = () => nextExample(-1);
   Object.assign(TAB_NAMES, { classes: msg("Classes"), next: msg("What follows"), parts: msg("Layer by layer"), six: msg("Six steps"), positions: msg("Positions") });
