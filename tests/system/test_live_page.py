@@ -194,12 +194,21 @@ def test_a_head_that_is_kept_off_is_off_everywhere_until_its_chip_is_clicked(pag
     squares.nth(changing).click()
     parts = page.texts("#new-translation > :is(span:not(.muted), ins)")
     assert page.count("#new-translation del") > 0
+    ((kind, layer, head),) = re.findall(r"(.+), layer (\d+), head (\d+):", titles[changing])
+    before, after = re.findall(r"[\d.]+%", page.text("#sure-without"))
     page.click("#keep-off")
     page.page.wait_for_selector(".chip")
     ready(page)
     without = page.text("#target-text")
     assert without == " ".join(parts) != written(trained, TEXT)
     assert "off=" in page.page.url
+    assert page.text("#score").endswith(f"probability {after}")
+    page.click("#tab-maps")
+    page.click(f'[aria-label="Kind"] [title="{kind}"]')
+    page.click(f'[aria-label="Layer"] [data-value="{int(layer) - 1}"]')
+    assert page.texts(".heads .is-off") == [head]
+    assert page.text("#off-note").startswith(f"Head {head}, off: drawn grey and dashed")
+    assert page.count(".wires [stroke-dasharray]") > 0
     page.page.reload()
     ready(page)
     assert page.text("#target-text") == without
@@ -207,6 +216,8 @@ def test_a_head_that_is_kept_off_is_off_everywhere_until_its_chip_is_clicked(pag
     page.page.wait_for_selector(".chip", state="detached")
     ready(page)
     assert page.text("#target-text") == written(trained, TEXT)
+    assert page.text("#score").endswith(f"probability {before}")
+    assert page.count(".is-off") == 0
 
 
 def test_the_address_holds_the_sentence(browser: Browser, file: Path, trained: Path, page: Watched) -> None:

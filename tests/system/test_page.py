@@ -115,6 +115,11 @@ def test_what_a_token_looks_at_is_the_mean_of_the_chosen_heads(page: Watched) ->
     page.page.locator(".column.left .token").nth(1).hover()
     weights = np.asarray(FIRST.maps["cross"][0])[[0, 2], 1].mean(axis=0)
     assert_listed(listed(page)["“Tier” looks at"], SOURCE, weights)
+    assert page.texts("#readout .mean-label") == ["mean of 2 heads, each below in its colour"]
+    tokens = page.texts("#readout ul bdi")
+    for token, row in zip(tokens, page.page.locator("#readout .by-head").all(), strict=True):
+        own = np.asarray(FIRST.maps["cross"][0])[[0, 2], 1, SOURCE.index(token)]
+        assert [float(text) for text in row.locator(".weight-chip").all_text_contents()] == pytest.approx(own, abs=0.011)
     assert "having read “Das”, about to write “Tier”" in page.text("#readout")
     coloured = np.asarray(FIRST.maps["cross"][0])[[0, 2], 1].max(axis=0)
     assert (coloured > 0.008).sum() <= page.count(".column.right .strip.out") <= (coloured > 0.002).sum()
@@ -223,6 +228,12 @@ def test_the_role_of_each_head_is_that_of_the_library_with_its_strength(browser:
                     assert rows.nth(at).evaluate(drawn) == column
                     at += 1
         assert at == rows.count() == 18
+        said = page.texts(".strongest li")
+        assert len(said) == len({role for role in words.values() if any(f"“{role}”" in line for line in said)})
+        before = "strongest on “previous token”: Decoder self-attention, layer 1, head 2, "
+        assert sum(line.startswith(before) for line in said) == 1
+        marked = "(row) => [...row.querySelectorAll('.most')].every((cell) => getComputedStyle(cell).fontWeight === '700')"
+        assert all(row.evaluate(marked) for row in rows.all())
         page.click('[aria-label="Show alone: Decoder self-attention, layer 1, head 2"]')
         assert page.text(".picture h2") == "Decoder self-attention · Layer 1"
         assert pressed(page, "Heads") == ["2"]
