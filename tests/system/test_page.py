@@ -119,7 +119,9 @@ def test_what_a_token_looks_at_is_the_mean_of_the_chosen_heads(page: Watched) ->
     tokens = page.texts("#readout ul bdi")
     for token, row in zip(tokens, page.page.locator("#readout .by-head").all(), strict=True):
         own = np.asarray(FIRST.maps["cross"][0])[[0, 2], 1, SOURCE.index(token)]
-        assert [float(text) for text in row.locator(".weight-chip").all_text_contents()] == pytest.approx(own, abs=0.011)
+        assert [float(text) for text in row.locator(".weight-chip").all_text_contents()] == pytest.approx(
+            own, abs=0.011
+        )
     assert "having read “Das”, about to write “Tier”" in page.text("#readout")
     coloured = np.asarray(FIRST.maps["cross"][0])[[0, 2], 1].max(axis=0)
     assert (coloured > 0.008).sum() <= page.count(".column.right .strip.out") <= (coloured > 0.002).sum()
@@ -232,7 +234,9 @@ def test_the_role_of_each_head_is_that_of_the_library_with_its_strength(browser:
         assert len(said) == len({role for role in words.values() if any(f"“{role}”" in line for line in said)})
         before = "strongest on “previous token”: Decoder self-attention, layer 1, head 2, "
         assert sum(line.startswith(before) for line in said) == 1
-        marked = "(row) => [...row.querySelectorAll('.most')].every((cell) => getComputedStyle(cell).fontWeight === '700')"
+        marked = (
+            "(row) => [...row.querySelectorAll('.most')].every((cell) => getComputedStyle(cell).fontWeight === '700')"
+        )
         assert all(row.evaluate(marked) for row in rows.all())
         page.click('[aria-label="Show alone: Decoder self-attention, layer 1, head 2"]')
         assert page.text(".picture h2") == "Decoder self-attention · Layer 1"
