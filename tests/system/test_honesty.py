@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn.recorder import record_attention
 from dikkat.training.translation import batch_loss
+from dikkat_runtime.cli import progress
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 
 
@@ -144,7 +146,9 @@ def hits(model: EncoderDecoder, data: list[tuple[list[int], list[int], int, int]
     return np.stack(result)
 
 
-def test_heads_of_a_trained_run(dikkat: Command, trained: Path, tmp_path: Path) -> None:
+def test_heads_of_a_trained_run(
+    dikkat: Command, trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The toy language says words backwards, so its alignments are known."""
     pairs = toy_sentences(480)[400:416]
     data, gold = tmp_path / "toy.tsv", tmp_path / "toy.gold"
@@ -154,9 +158,13 @@ def test_heads_of_a_trained_run(dikkat: Command, trained: Path, tmp_path: Path) 
     gold.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
     options = ("heads", trained, data, "--gold", gold, "--sentences", "8", "--prune", "3")
-    code, output, notes = dikkat(*options, "--json")
+    with monkeypatch.context() as patch:
+        patch.setattr(progress, "WORK_EVERY", 0.0)
+        code, output, notes = dikkat(*options, "--json")
     assert code == 0
-    assert notes.startswith("1/11  reading the maps\n")
+    # six heads, and one, two and three of them
+    assert re.search(r"^6/6  heads switched off, 0:0\d left$", notes, re.MULTILINE), notes
+    assert re.search(r"^3/3  groups of heads switched off", notes, re.MULTILINE), notes
     result = json.loads(output, parse_constant=lambda name: pytest.fail(f"{name} is not JSON"))
     assert (result["sentences"], result["other_sentences"], len(result["heads"])) == (8, 8, 6)
     chosen = result["alignment_head"]
