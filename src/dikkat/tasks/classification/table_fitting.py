@@ -19,7 +19,8 @@ from dikkat_runtime.tasks.word_table import TablePart, WordTable
 from dikkat_runtime.text.text_ngrams import NgramReader
 
 MAX_WORDS = 8_000_000
-"""Words that a table is fitted to; of longer data, texts are drawn by the seed."""
+"""Words that a table is fitted to, with as many more a text as there are classes, each of which has a number for it; of
+longer data, texts are drawn by the seed."""
 MAX_CHARACTERS = 4_000_000
 """Characters up to which n-grams of characters are tried, too."""
 MAX_ROWS, MAX_NUMBERS = 1 << 20, 1 << 22
@@ -75,7 +76,7 @@ def fit_word_table(
     """
     started = time.process_time()
     generator = np.random.default_rng(seed)
-    rows = _drawn(texts, generator)
+    rows = _drawn(texts, len(labels), generator)
     reader = NgramReader(language)
     words = [reader.words(texts[row].text) for row in counted(rows.tolist(), msg("texts that the word table reads"))]
     wanted = wanted_outputs([texts[row] for row in rows], labels, is_multi_label=is_multi_label)
@@ -127,9 +128,9 @@ def wanted_outputs(
     return wanted[:, 1:] if len(labels) == 2 and not is_multi_label else wanted
 
 
-def _drawn(texts: Sequence[LabelledText], generator: np.random.Generator) -> NDArray[np.int64]:
+def _drawn(texts: Sequence[LabelledText], classes: int, generator: np.random.Generator) -> NDArray[np.int64]:
     """Return the rows that are fitted to, in their order: all, or so many that they have `MAX_WORDS` words."""
-    lengths = np.fromiter((text.text.count(" ") + 1 for text in texts), np.int64)
+    lengths = np.fromiter((text.text.count(" ") + 1 + classes for text in texts), np.int64)
     if lengths.sum() <= MAX_WORDS:
         return np.arange(len(texts))
     order = generator.permutation(len(texts))
