@@ -52,7 +52,7 @@ ATTENTION = [
     Mutation("A22", f"{_NN}/functional.py", "    if beta is not None:\n        return beta\n", ""),
     Mutation("A23", f"{_NN}/multi_head_attention.py", "return x.unflatten(-1, (heads, self.head_dim)).transpose(1, 2)", "return x.unflatten(-1, (self.head_dim, heads)).transpose(2, 3).transpose(1, 2)"),
     Mutation("A25", f"{_NN}/blocks.py", "        return self.norm(self._add(x, sub_layer(x)))", "        return self._add(x, sub_layer(self.norm(x)))"),
-    Mutation("A26", "runtime/src/dikkat_runtime/position_tables.py", "halves = np.stack((np.sin(angles), np.cos(angles))", "halves = np.stack((np.cos(angles), np.sin(angles))"),
+    Mutation("A26", "runtime/src/dikkat_runtime/engine/position_tables.py", "halves = np.stack((np.sin(angles), np.cos(angles))", "halves = np.stack((np.cos(angles), np.sin(angles))"),
     Mutation("A27", f"{_MODELS}/classifier.py", "self.positions(self.embedding(tokens), position_ids=position_ids)", "self.embedding(tokens)"),
     Mutation("D3", f"{_NN}/layers.py", "return self.outer(self.inner(x, relu=True))", "return self.outer(self.inner(x + x[:, :1], relu=True))"),
     Mutation("D5", f"{_NN}/blocks.py", "self.self_residual(x, attend), self.feed_forward)", "self.self_residual(x, attend), lambda y: self.feed_forward(y.cumsum(1)))"),
@@ -69,7 +69,7 @@ ORDER = [
     Mutation("C1", f"{_NN}/masks.py", "return torch.arange(size, device=lengths.device) < rows[:, None, :, None]", "return torch.arange(size, device=lengths.device) <= rows[:, None, :, None]"),
     Mutation("C2", "src/dikkat/lessons/comparison/layers.py", "    return 1 + layers * (kernel - 1)", "    return 1 + layers * kernel"),
     Mutation("C2", "src/dikkat/lessons/comparison/layers.py", "    pairs = 2 * length**2 * width\n", "    pairs = 2 * length * width\n"),
-    Mutation("C3", "runtime/src/dikkat_runtime/position_tables.py", "else 2.0 * exponents / model_dim", "else exponents / model_dim"),
+    Mutation("C3", "runtime/src/dikkat_runtime/engine/position_tables.py", "else 2.0 * exponents / model_dim", "else exponents / model_dim"),
     Mutation("C4", f"{_NN}/positions.py", "return compute(2 * length)", "return compute(length // 2)"),
     Mutation("C5", f"{_EXPLAIN}/drawing/position_table.py", "return 2.0 * math.pi / float", "return math.pi / float"),
     Mutation("C6", f"{_EXPLAIN}/drawing/position_table.py", "{number:03b}", "{number:b}"),
@@ -79,9 +79,9 @@ ORDER = [
     Mutation("C10", f"{_NN}/named_positions.py", '"relative": lambda _, head_dim, __: RelativeKeys(head_dim)', '"relative": lambda num_heads, _, causal: BucketBias(num_heads, bidirectional=not causal)'),
     Mutation("C10", f"{_NN}/named_positions.py", '"learned": lambda model_dim, max_positions: LearnedPositions(model_dim, max_positions)', '"learned": lambda model_dim, _: SinusoidalPositions(model_dim)'),
     Mutation("D14", f"{_NN}/positions.py", "exponents = exponents / max(pairs - 1, 1)", "exponents = exponents / pairs"),
-    Mutation("F1", "runtime/src/dikkat_runtime/position_tables.py", "halves = np.stack((np.sin(angles), np.cos(angles))", "halves = np.stack((np.cos(angles), np.sin(angles))"),
+    Mutation("F1", "runtime/src/dikkat_runtime/engine/position_tables.py", "halves = np.stack((np.sin(angles), np.cos(angles))", "halves = np.stack((np.cos(angles), np.sin(angles))"),
     Mutation("F27", f"{_NN}/positions.py", "    if length <= table.shape[axis]:\n", "    if True:\n"),
-    Mutation("F30", "runtime/src/dikkat_runtime/position_tables.py", 'axis=2 if kind == "sinusoidal" else 1', "axis=2"),
+    Mutation("F30", "runtime/src/dikkat_runtime/engine/position_tables.py", 'axis=2 if kind == "sinusoidal" else 1', "axis=2"),
 ]  # fmt: skip
 
 HAND = [

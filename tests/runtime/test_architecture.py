@@ -21,7 +21,7 @@ LAYERS = (
         "special_tokens",
     ),
     ("run",),
-    ("native", "position_tables"),
+    ("native",),
     ("engine", "text"),
     ("tasks", "rows"),
     ("documents", "shards"),

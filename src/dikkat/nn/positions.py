@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from dikkat_runtime import position_tables as tables
+from dikkat_runtime.engine import position_tables as tables
+from dikkat_runtime.engine.position_tables import SINUSOIDAL
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.position_tables import SINUSOIDAL
 
 # Tables of computed positions that grow with the longest sequence seen, and outlive the call that made them grow.
 

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from dikkat.kernels.rotary import Rotation
 from dikkat.nn.positions import with_length
-from dikkat_runtime import position_tables as tables
+from dikkat_runtime.engine import position_tables as tables
 
 
 def rotary_frequencies(head_dim: int, base: float = 10000.0) -> list[float]:

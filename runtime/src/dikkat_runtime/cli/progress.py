@@ -61,11 +61,13 @@ class WorkProgress:
         """
         is_inner, self._counts = self._counts, True
         self._begun = self._begun if is_inner else time.monotonic()
-        for done, item in enumerate(items):
-            if not is_inner and time.monotonic() - max(self._last_line, self._entered) >= WORK_EVERY:
-                self(done, len(items), what or msg("texts"))
-            yield item
-        self._counts = is_inner
+        try:
+            for done, item in enumerate(items):
+                if not is_inner and time.monotonic() - max(self._last_line, self._entered) >= WORK_EVERY:
+                    self(done, len(items), what or msg("texts"))
+                yield item
+        finally:  # whoever stops early is done with them, too
+            self._counts = is_inner
 
 
 def _is_plain_terminal() -> bool:

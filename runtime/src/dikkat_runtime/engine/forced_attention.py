@@ -7,12 +7,12 @@ import numpy as np
 
 from dikkat_runtime.engine.contract import Engine, Steps
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
+from dikkat_runtime.engine.position_tables import SINUSOIDAL
 from dikkat_runtime.engine.products import sigmoid, softmax
 from dikkat_runtime.engine.settings import IMPORTED, STACK, Allowed, ModelSettings
 from dikkat_runtime.engine.stack import Block, KeyValueCache, Linear, Norm, Stack, causal_mask, split_heads
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.position_tables import SINUSOIDAL
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, source_ids
 
 _OF_READERS = ("first_norm", "relative_bias", "relative_span", "relative_range", "embedding_dim", "output_transform")

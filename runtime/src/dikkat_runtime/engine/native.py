@@ -14,6 +14,7 @@ from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, not_finite, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of, log_normalizers, top
+from dikkat_runtime.engine.position_tables import sinusoids
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import stepwise_search
@@ -21,7 +22,6 @@ from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decod
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, addresses, aligned, empty, full
 from dikkat_runtime.native.library import ACTIVATIONS, INDEX_ERROR, NOT_FINITE, Encoder, Linear, Norm, library
-from dikkat_runtime.position_tables import sinusoids
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 
 # Take single steps of the native decoder, for algorithms that choose the next tokens in Python.

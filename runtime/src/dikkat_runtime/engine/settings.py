@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from dikkat_runtime.engine.position_tables import SINUSOIDAL
 from dikkat_runtime.engine.products import GATED
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.library import ACTIVATIONS
-from dikkat_runtime.position_tables import SINUSOIDAL
 from dikkat_runtime.special_tokens import EOS_ID
 
 

@@ -7,12 +7,12 @@ from functools import partial
 
 import numpy as np
 
+from dikkat_runtime.engine.position_tables import rotations, sinusoids
 from dikkat_runtime.engine.products import DISTANCE_BUCKETS, GATED, Distances, activated, attend, linear
 from dikkat_runtime.engine.settings import ModelSettings, rotated
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array, aligned, empty
-from dikkat_runtime.position_tables import rotations, sinusoids
 
 FIRST_CAPACITY = 32
 """Positions that a cache holds before it first grows."""

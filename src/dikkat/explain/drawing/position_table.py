@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 
 from dikkat.explain.pictures import check_format, new_figure, save_figure
 from dikkat.nn.positions import LAYOUTS, Layout
+from dikkat_runtime.engine.position_tables import pair_frequencies, sinusoids
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.localization import translated
-from dikkat_runtime.position_tables import pair_frequencies, sinusoids
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
