@@ -135,3 +135,13 @@ def test_texts_that_take_long_are_counted_and_short_work_is_silent(
     assert seen == texts
     # told after 6 and 12 and 18 seconds; of three seconds each, so many texts are left
     assert capsys.readouterr().err.splitlines() == ["3/8  texts", "5/8  texts, 0:12 left", "7/8  texts, 0:06 left"]
+
+
+def test_what_follows_a_count_that_was_left_early_is_counted_too(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dikkat_runtime.cli.progress.WORK_EVERY", 0.0)
+    with WorkProgress():
+        assert next(counted(["left early"])) == "left early"
+        assert list(counted(["all"], "of them")) == ["all"]
+    assert capsys.readouterr().err.splitlines()[-1] == "1/1  of them"
