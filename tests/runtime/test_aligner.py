@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.run.weights import read_weights
+from dikkat_runtime.tasks.aligner import Aligner
+from dikkat_runtime.tasks.translator import Translator as RuntimeTranslator
 
 
 @pytest.mark.parametrize(
@@ -41,3 +44,13 @@ def test_attention_is_that_of_pytorch(model: dict[str, Any], tmp_path: Path) -> 
     stacked = np.stack([item.weights for item in maps])
     theirs = stacked.reshape(*ours.shape[:2], *stacked.shape[1:])[:, :, : len(target_ids), : len(ids)]
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
+
+
+def test_attention_of_a_recurrent_decoder_whose_weights_the_engine_has_opened(tmp_path: Path) -> None:
+    run = translator_run(tmp_path / "run", decoder_memory="ssru", norm_placement="post")
+    alone = Aligner.load(shutil.copytree(run, tmp_path / "copy")).attend(SENTENCES[0], SENTENCES[2])
+    # the translator of a document is open while its tags are placed
+    translator = RuntimeTranslator.load(run, engine="native")
+    together = Aligner.load(run).attend(SENTENCES[0], SENTENCES[2])
+    assert translator.info.name == "native"
+    np.testing.assert_array_equal(alone.weights, together.weights)

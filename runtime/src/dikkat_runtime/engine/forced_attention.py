@@ -8,7 +8,7 @@ import numpy as np
 from dikkat_runtime.engine.contract import Engine, Steps
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
 from dikkat_runtime.engine.position_tables import SINUSOIDAL
-from dikkat_runtime.engine.products import sigmoid, softmax
+from dikkat_runtime.engine.products import linear, sigmoid, softmax
 from dikkat_runtime.engine.settings import IMPORTED, STACK, Allowed, ModelSettings
 from dikkat_runtime.engine.stack import Block, KeyValueCache, Linear, Norm, Stack, causal_mask, split_heads
 from dikkat_runtime.engine.weights import Weights
@@ -122,16 +122,16 @@ class _RecurrentBlock(_CrossBlock):
     """A block whose first part is a recurrent unit (Kim et al. 2019, section 3.1) in place of self-attention."""
 
     def _read_first(self, weights: Weights, name: str) -> None:
-        width = self.settings.model_dim
-        self._content = Linear(weights, f"{name}.recurrence.content", width, width)
-        self._forget = Linear(weights, f"{name}.recurrence.forget", width, width)
+        # one layer, as the engine reads it, which may have opened these weights before
+        self._recurrence = weights.recurrent(f"{name}.recurrence", self.settings.model_dim)
 
     def _first(
         self, x: Array, mask: Array, angles: tuple[Array, Array] | None, cache: KeyValueCache | None, layer: int
     ) -> Array:
         """Return max(c_t, 0) with c_t = f_t c_(t-1) + (1 - f_t) W x_t and f_t = sigmoid(W_f x_t + b_f)."""
-        forget = sigmoid(self._forget(x))
-        states = (1 - forget) * self._content(x)
+        content, forget = np.split(linear(self._recurrence, x, self._threads), 2, axis=-1)
+        forget = sigmoid(forget)
+        states = (1 - forget) * content
         for position in range(1, x.shape[1]):
             states[:, position] += forget[:, position] * states[:, position - 1]
         return np.asarray(np.maximum(states, 0))
