@@ -138,6 +138,10 @@ INLINE int class_of(int pair) {
     return reversed;
 }
 
+/* Whether the classes of a pair are summed one after the other, for twice as many rows: where there are few registers. */
+#define ONE_CLASS (REGISTERS == 16 && LANES == 8)
+/* Rows that the innermost product of many rows computes side by side. */
+#define SIDE_ROWS (ONE_CLASS ? 2 * PANEL_ROWS : PANEL_ROWS)
 /* The weights of a panel of outputs from `output` on as (pairs, inputs / LANES, 2 classes, PANEL); zeros where there are
  * none. */
 static void pack_panel(float *panel, const Linear *linear, int64_t output) {
@@ -163,6 +167,33 @@ static void pack_panel(float *panel, const Linear *linear, int64_t output) {
         }
 }
 
+#if ONE_CLASS
+/* The outputs of a panel, as many as there are, of SIDE_ROWS rows. */
+static void panel_block(float *to, int64_t to_step, const float *from, int64_t from_step, const float *panel,
+                        int64_t groups, const vec *bias, int64_t outputs) {
+    /* sums of 1, 2, 4 and more classes, each until its neighbour is there */
+    vec partial[LEVELS + 1][SIDE_ROWS][2];
+    for (int number = 0; number < LANES; number++) {
+        vec sums[SIDE_ROWS][2] = {{{0}}};
+        const float *x = from + class_of(number / 2) + number % 2 * PAIRS, *weight = panel + number % 2 * PANEL;
+        for (int64_t group = 0; group < groups; group++, x += LANES, weight += 2 * PANEL) {
+            vec low = *(const vec *)weight, high = *(const vec *)(weight + LANES);
+#pragma GCC unroll 6
+            for (int r = 0; r < SIDE_ROWS; r++) sums[r][0] += x[r * from_step] * low, sums[r][1] += x[r * from_step] * high;
+        }
+        if (number % 2) panel += 2 * PANEL * groups;
+        int level = 0;
+        for (; number >> level & 1; level++)
+            for (int r = 0; r < SIDE_ROWS; r++)
+                for (int half = 0; half < 2; half++) sums[r][half] = partial[level][r][half] + sums[r][half];
+        memcpy(partial[level], sums, sizeof sums);
+    }
+    for (int r = 0; r < SIDE_ROWS; r++) {
+        vec totals[2] = {partial[LEVELS][r][0] + bias[0], partial[LEVELS][r][1] + bias[1]};
+        memcpy(to + r * to_step, totals, sizeof(float) * outputs);
+    }
+}
+#else
 /* The outputs of a panel, as many as there are, of PANEL_ROWS rows. */
 static void panel_block(float *to, int64_t to_step, const float *from, int64_t from_step, const float *panel,
                         int64_t groups, const vec *bias, int64_t outputs) {
@@ -191,7 +222,9 @@ static void panel_block(float *to, int64_t to_step, const float *from, int64_t f
     }
 }
 
-/* PANEL_ROWS at a time; the last may begin with rows that are done, which find the same again. */
+#endif
+
+/* SIDE_ROWS at a time; the last may begin with rows that are done, which find the same again. */
 static void many_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
                       int64_t rows, int64_t start, int64_t end, float *panel) {
     for (int64_t output = start; output < end; output += PANEL) {
@@ -199,8 +232,8 @@ static void many_rows(float *to, int64_t to_step, const float *from, int64_t fro
         vec bias[2] = {{0}};
         if (linear->bias) memcpy(bias, linear->bias + output, sizeof(float) * outputs);
         pack_panel(panel, linear, output);
-        for (int64_t next = 0; next < rows; next += PANEL_ROWS) {
-            int64_t row = next + PANEL_ROWS <= rows ? next : rows - PANEL_ROWS;
+        for (int64_t next = 0; next < rows; next += SIDE_ROWS) {
+            int64_t row = next + SIDE_ROWS <= rows ? next : rows - SIDE_ROWS;
             panel_block(to + row * to_step + output, to_step, from + row * from_step, from_step, panel,
                         padded(linear->inputs) / LANES, bias, outputs);
         }
