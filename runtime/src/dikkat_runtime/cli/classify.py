@@ -40,7 +40,7 @@ def classify(
             help="No label where its probability is lower, or where the text is unlike those of training.",
         ),
     ] = 0.0,
-    batch_size: Annotated[int, Option(min=1, help="Texts classified at once.")] = 64,
+    batch_size: Annotated[int, Option(min=1, help="Texts classified at once.")] = 1024,
     choice: EngineOptions = ENGINE,
     as_json: JsonOption = False,
 ) -> None:

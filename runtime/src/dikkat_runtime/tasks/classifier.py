@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_en
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer
 
-BATCH_SIZE, WINDOW = 64, 1024
+BATCH_SIZE, WINDOW = 1024, 1024
 """Texts classified at once, and lines read ahead, so that texts of like length share a batch."""
 BATCH_TOKENS = 16384
 """Tokens of a batch, padding included; a longer text goes alone."""
@@ -50,8 +50,7 @@ class Decision:
 UNDECIDED = Decision()
 
 
-@dataclass(frozen=True, slots=True)
-class Classification:
+class Classification(NamedTuple):
     """The classes of one text and their probabilities."""
 
     label: str
@@ -90,8 +89,9 @@ def kept_ids(tokenizer: AnyTokenizer, ids: Sequence[int], most: int, beginning: 
 
 def read_ids(tokenizer: AnyTokenizer, ids: Sequence[int], most: int, beginning: float) -> list[int]:
     """Return the ids that a classifier reads: `kept_ids` after a begin mark, or between those of an imported model."""
-    kept = kept_ids(tokenizer, ids, most, beginning)
-    return tokenizer.framed(kept) if isinstance(tokenizer, ForeignTokenizer) else [BOS_ID, *kept]
+    if isinstance(tokenizer, ForeignTokenizer):
+        return tokenizer.framed(kept_ids(tokenizer, ids, most, beginning))
+    return [BOS_ID, *(ids if len(ids) <= most else kept_ids(tokenizer, ids, most, beginning))]
 
 
 class Classifier(OpenedModel):
@@ -154,8 +154,9 @@ class Classifier(OpenedModel):
         neighbours do not change a probability by more than rounding.
         """
         for logits, lengths, is_unlike in self.scored(lines, batch_size, window):
-            for shares, length, unlike in zip(self.probabilities(logits), lengths, is_unlike, strict=True):
-                yield self._classification(shares, length, is_unlike=bool(unlike)) if length else NOTHING
+            shares = self.probabilities(logits)
+            columns = shares.tolist(), self._chosen(shares), lengths, is_unlike.tolist()
+            yield from (self._classification(*row) if row[2] else NOTHING for row in zip(*columns, strict=True))
 
     def scored(self, lines: Iterable[str], batch_size: int, window: int) -> Iterator[tuple[Array, list[int], Array]]:
         """Yield of each window of lines the logits (B, C), the numbers of tokens, and whether each is unlike training.
@@ -207,13 +208,19 @@ class Classifier(OpenedModel):
         # each label is a decision of its own: the logistic function
         return 0.5 * (1.0 + np.tanh(0.5 * scaled)) if self.is_multi_label else softmax(scaled)
 
-    def _classification(self, shares: Array, num_tokens: int, *, is_unlike: bool) -> Classification:
-        best = int(shares.argmax())
-        by_label = dict(zip(self.labels, shares.tolist(), strict=True))
-        order = np.argsort(-shares, kind="stable")
-        chosen = [index for index in order if shares[index] >= self.cuts[index]] if self.is_multi_label else [best]
-        labels = tuple(self.labels[index] for index in chosen)
-        return Classification(self.labels[best], float(shares[best]), by_label, labels, num_tokens, is_unlike)
+    def _chosen(self, shares: Array) -> list[list[int]]:
+        """Return the labels of each text from their probabilities (B, C), by their indices, the likeliest first."""
+        if not self.is_multi_label:
+            return [[best] for best in shares.argmax(axis=1).tolist()]
+        order = np.argsort(-shares, axis=1, kind="stable")
+        return [row[own[row] >= self.cuts[row]].tolist() for row, own in zip(order, shares, strict=True)]
+
+    def _classification(
+        self, shares: list[float], chosen: list[int], num_tokens: int, is_unlike: bool
+    ) -> Classification:
+        most, labels = max(shares), self.labels
+        by_label, own = dict(zip(labels, shares, strict=True)), tuple(map(labels.__getitem__, chosen))
+        return Classification(labels[shares.index(most)], most, by_label, own, num_tokens, is_unlike)
 
 
 class ImportedHead(OpenedModel):

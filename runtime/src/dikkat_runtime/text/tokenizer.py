@@ -55,6 +55,8 @@ from dikkat_runtime.text.vocabulary_learning import (
 PATTERNS = (WORD_PIECE, TYPED_SPECIAL, TYPED_ENTRY, MARKS, CHARACTER, LLAMA_PIECE, QWEN_PIECE)
 """Every regular expression that a tokenizer of ours or an imported one holds."""
 _MAX_SINGLE = 8
+_KEPT_WORDS, _MAX_KEPT = 1 << 18, 40
+"""Words whose ids are remembered at most, and their characters."""
 
 # Rayon's threads do not survive a fork: parallel here, single in a forked child, and no warning about it.
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
@@ -88,6 +90,10 @@ class Tokenizer:
         self._is_lossless = self._is_pieces and is_lossless(settings)
         self._byte_ids = byte_ids(settings) if self._is_pieces else frozenset()
         self._labels: dict[int, str] = {}
+        # no piece of such a text goes on after a space
+        is_cut_at_spaces = json.dumps(WORD_PIECE) in json.dumps(settings["pre_tokenizer"])
+        self._cuts_at_spaces = self._is_bytes and self._leading_space and is_cut_at_spaces
+        self._words: dict[str, tuple[int, ...]] = {}
 
     @classmethod
     def train(
@@ -162,15 +168,37 @@ class Tokenizer:
     def encode_batch(self, texts: Sequence[str], language: str | None = None) -> list[list[int]]:
         """Return ids of each text, in order. Raises `DataError` for half a surrogate pair."""
         try:
-            encodings = self._inner.encode_batch_fast(self._to_cut(texts, language), add_special_tokens=False)
+            cut = self._to_cut(texts, language)
+            ids = self._ids_by_words(cut) if self._cuts_at_spaces else self._ids(cut)
         except (TypeError, UnicodeEncodeError):
             raise DataError("{text}: not text: it holds half of a surrogate pair", repr(_first_broken(texts))) from None
-        ids = [encoding.ids for encoding in encodings]
         if (marks := self._typed_space) is None:
             return ids
         return [
             with_typed_spaces(text, row, *marks) if SPACE in text else row for text, row in zip(texts, ids, strict=True)
         ]
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        return [encoding.ids for encoding in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def _ids_by_words(self, texts: Sequence[str]) -> list[list[int]]:
+        """Return the ids of texts from those of their words, which are remembered."""
+        rows = [text.split(" ") for text in texts]
+        # threads share the words: a dictionary that one has begun with is added to, but never emptied
+        if len(self._words) > _KEPT_WORDS:
+            self._words = {}
+        known = self._words
+        parts: list[list[Any]] = [list(map(known.get, row)) for row in rows]
+        late = [index for index, part in enumerate(parts) if None in part]
+        fresh = set(chain.from_iterable(rows[index] for index in late)).difference(known)
+        # a space next to other white space is in one piece with it
+        words = [word for word in fresh if len(word) <= _MAX_KEPT and word and word == word.strip()]
+        known.update(zip(words, map(tuple, self._ids(words)), strict=True))
+        for index in late:
+            parts[index] = list(map(known.get, rows[index]))
+            if None in parts[index]:
+                parts[index] = list(self._ids([texts[index]]))
+        return [list(chain.from_iterable(part)) for part in parts]
 
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`, without `<pad>`, `<bos>` and `<eos>`."""
