@@ -2,10 +2,11 @@
 
 import ctypes
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from ctypes import c_float, c_int64, c_void_p
 from functools import partial
 from itertools import accumulate, chain
+from typing import Any
 
 import numpy as np
 
@@ -14,14 +15,14 @@ from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, not_finite, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of, log_normalizers, top
-from dikkat_runtime.engine.position_tables import sinusoids
-from dikkat_runtime.engine.settings import ModelSettings
+from dikkat_runtime.engine.position_tables import SINUSOIDAL, sinusoids
+from dikkat_runtime.engine.settings import NATIVE, ModelSettings
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import stepwise_search
 from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decoder_layers, encoder_layers
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, addresses, aligned, empty, full
-from dikkat_runtime.native.library import ACTIVATIONS, INDEX_ERROR, NOT_FINITE, Encoder, Linear, Norm, library
+from dikkat_runtime.native.library import ACTIVATIONS, INDEX_ERROR, NOT_FINITE, Encoder, Linear, Norm, Rotation, library
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
 
 # Take single steps of the native decoder, for algorithms that choose the next tokens in Python.
@@ -146,6 +147,98 @@ def _enter(sentence: Sentence, arrays: dict[str, Array], forced: int) -> None:
         arrays["ended"][number, rank], arrays["scores"][number, rank] = hypothesis.log_probability, score
 
 
+# Encode in one call of C, over texts that stand one after the other, without padding.
+
+
+Tables = Callable[[int], tuple[Array | None, tuple[Array, Array] | None]]
+"""From a length T to rows (T, D) that are added to embeddings, and cosines and sines (T, K/2) of rotary positions."""
+_COMPUTED: Mapping[str, tuple[object, ...]] = {
+    **{name: values for name, values in NATIVE.items() if name in ModelSettings.__dataclass_fields__},
+    "positions": (*SINUSOIDAL, "learned", "rotary"),
+    "embedding_norm": (False, True),
+    "layer_kinds": (("full",),),
+}
+
+
+def computes_encoder(settings: ModelSettings, weights: Weights) -> bool:
+    """Return whether the kernel computes the encoder of a model with these settings and weights."""
+    is_known = all(getattr(settings, name) in _COMPUTED[name] for name in _COMPUTED if name != "rotary_frequencies")
+    return is_known and not weights.group_bits and settings.num_kv_heads == settings.num_heads
+
+
+class EncoderKernel:
+    """Encode texts by all layers in one call of C; a text has the same bits in any company."""
+
+    def __init__(
+        self,
+        settings: ModelSettings,
+        weights: Weights,
+        embedding: Array,
+        scale: float,
+        tables: Tables,
+        segment: Array | None = None,
+    ) -> None:
+        """Read the blocks of an encoder; rows of `embedding` (V, D) are scaled, and a `segment` (D,) added to them."""
+        self._settings, self._weights, self._tables, self._kept = settings, weights, tables, (embedding, segment)
+        linears, norms = encoder_layers(weights, settings)
+        if settings.embedding_norm:
+            norms.append(weights.norm("embedding_norm", settings.model_dim, settings.norm_eps))
+        self.linears, self._norms = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms)
+        self._betas = (c_float * settings.encoder_layers)(*[settings.inverse_temperature] * settings.encoder_layers)
+        # without any sentences
+        self._job = Encoder(
+            layers=settings.encoder_layers,
+            width=settings.model_dim,
+            heads=settings.num_heads,
+            head_width=settings.head_dim,
+            hidden=settings.feed_forward_dim,
+            post_norm=settings.norm_placement == "post",
+            activation=ACTIVATIONS[settings.activation],
+            vocabulary=settings.vocab_size,
+            embedding=address(embedding),
+            embedding_scale=scale,
+            linears=ctypes.addressof(self.linears),
+            norms=ctypes.addressof(self._norms),
+            betas=ctypes.addressof(self._betas),
+            segment=address(segment),
+            embedding_norm=ctypes.addressof(self._norms[-1]) if settings.embedding_norm else None,
+        )
+
+    def run(
+        self,
+        rows: Sequence[Sequence[int]],
+        *,
+        pools: bool = False,
+        threads: int | None = None,
+        adapters: Sequence[Any] = (),
+    ) -> Array:
+        """Return the states (B, S, D) of rows of ids, none empty, with zeros after each row, or their means (B, D).
+
+        A row has linear layers of its own in `adapters`. Raises `DataError` for an id outside the vocabulary and for a
+        row beyond the table of learned positions.
+        """
+        lengths = [len(row) for row in rows]
+        longest, width = max(lengths), self._settings.model_dim
+        starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
+        # all ids one after the other, no padding
+        ids = np.fromiter(chain.from_iterable(rows), np.int64, starts[-1])
+        (table, angles), linears = self._tables(longest), addresses(adapters)
+        job = Encoder.from_buffer_copy(self._job)
+        job.sentences, job.longest, job.threads = len(rows), longest, threads or self._weights.threads
+        job.starts, job.ids, job.positions, job.pools = ctypes.addressof(starts), address(ids), address(table), pools
+        job.rotation = Rotation(*map(address, angles or (None, None)), longest)
+        job.adapters = address(linears)
+        output = empty((len(rows), width)) if pools else full((len(rows), longest, width), 0.0)
+        code = library()[0].encoder_run(ctypes.byref(job), address(output))
+        if code == INDEX_ERROR:
+            raise DataError("a token must lie between 0 and {vocab_size}", self._settings.vocab_size - 1)
+        if code == NOT_FINITE:
+            raise not_finite(self._weights.where)
+        if code:
+            raise MemoryError(msg("no memory left to encode"))
+        return output
+
+
 class NativeEngine:
     """An engine that encodes and searches with the weights of one translator; safe to use from several threads."""
 
@@ -162,10 +255,9 @@ class NativeEngine:
         self._learned: Array | None = None
         self._table: Array = empty((0, settings.model_dim))
         self._read_embeddings(weights)
-        linears, norms = encoder_layers(weights, settings)
-        self._linears, self._norms = (Linear * len(linears))(*linears), (Norm * len(norms))(*norms)
-        self._betas = (c_float * settings.encoder_layers)(*[settings.inverse_temperature] * settings.encoder_layers)
-        self._encoder = self._encoder_of(settings)
+        self._encoder = EncoderKernel(
+            settings, weights, self._source, self._scale, lambda length: (self.positions(0, length), None)
+        )
         steps, sources, norms = decoder_layers(weights, settings)
         bias = weights.array("output_bias", settings.output_size) if settings.output_bias else None
         output = weights.matrix(self._output, bias)
@@ -198,28 +290,11 @@ class NativeEngine:
         Raises `DataError` for a source beyond the table of learned positions or an id outside the vocabulary.
         """
         rows = [source_ids(source, self.settings.add_source_eos) for source in sources]
-        lengths = tuple(map(len, rows))
-        longest = max(lengths)
-        starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
-        # all tokens one after the other, no padding
-        ids = (c_int64 * starts[-1])(*chain.from_iterable(rows))
-        table = self.positions(0, longest)
-        states = full((len(rows), longest, self.settings.model_dim), 0.0)
-        job = Encoder.from_buffer_copy(self._encoder)
-        job.sentences, job.longest, job.threads = len(rows), longest, threads or self.info.threads
-        adapters = addresses([engine._linears for engine in engines])
-        job.adapters = address(adapters)
-        job.starts, job.ids, job.positions = ctypes.addressof(starts), ctypes.addressof(ids), address(table)
-        code = library()[0].encoder_run(ctypes.byref(job), address(states))
-        if code == INDEX_ERROR:
-            raise DataError("a token must lie between 0 and {vocab_size}", self.settings.vocab_size - 1)
-        if code == NOT_FINITE:
-            raise not_finite(self.weights.where)
-        if code:
-            raise MemoryError(msg("no memory left to encode"))
+        linears = [engine._encoder.linears for engine in engines]
+        states = self._encoder.run(rows, threads=threads, adapters=linears)
         lists = [engine._shortlist for engine in engines or [self] * len(rows)]
         words = tuple(own.of(source) for own, source in zip(lists, sources, strict=True) if own is not None)
-        return Memory(states, lengths, words or None, tuple(engine._decoder for engine in engines))
+        return Memory(states, tuple(map(len, rows)), words or None, tuple(engine._decoder for engine in engines))
 
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
@@ -272,21 +347,3 @@ class NativeEngine:
             self._target = weights.array(settings.target_matrix, *shape)
         if settings.positions == "learned":
             self._learned = weights.array("positions.embedding", settings.max_positions, settings.model_dim)
-
-    def _encoder_of(self, settings: ModelSettings) -> Encoder:
-        """Return the C structure without any sentences."""
-        return Encoder(
-            layers=settings.encoder_layers,
-            width=settings.model_dim,
-            heads=settings.num_heads,
-            head_width=settings.head_dim,
-            hidden=settings.feed_forward_dim,
-            post_norm=settings.norm_placement == "post",
-            activation=ACTIVATIONS[settings.activation],
-            vocabulary=settings.vocab_size,
-            embedding=address(self._source),
-            embedding_scale=self._scale,
-            linears=ctypes.addressof(self._linears),
-            norms=ctypes.addressof(self._norms),
-            betas=ctypes.addressof(self._betas),
-        )

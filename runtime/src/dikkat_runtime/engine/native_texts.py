@@ -7,6 +7,7 @@ import numpy as np
 
 from dikkat_runtime.engine.contract import EngineInfo, Rows
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
+from dikkat_runtime.engine.native import EncoderKernel, computes_encoder
 from dikkat_runtime.engine.options import (
     GenerationOptions,
     Precision,
@@ -113,17 +114,36 @@ class NativeStack:
         embedding: str,
         precision: Precision,
         threads: int | None,
+        segments: int = 0,
     ) -> None:
-        """Take over `arrays` by their names; `where` is their file, for messages. Raises as `NativeEngine`."""
+        """Take over `arrays` by their names; `where` is their file, for messages. Raises as `NativeEngine`.
+
+        Texts are of the first of so many `segments`, or of none.
+        """
         threads = available_threads() if threads is None else threads
         self.info = EngineInfo("native", precision, threads, library()[1])
         # a language model has a few activations far larger than the rest, which groups keep from all others
         bits = 4 if precision == "int4" else 8 if precision == "int8" and stack == "decoder" else 0
         self.weights = Weights(arrays, where, precision == "int8", threads, bits)
         layers = settings.encoder_layers if stack == "encoder" else settings.decoder_layers
-        self.stack = Stack(self.weights, settings, stack, layers, embedding)
+        shape = segments, settings.embedding_width
+        segment = self.weights.array("segment_embedding", *shape)[0] if segments else None
+        self.stack = own = Stack(self.weights, settings, stack, layers, embedding, segment=segment)
+        self.kernel: EncoderKernel | None = None
+        """What encodes in place of the blocks of the stack, where it computes all of these."""
+        if stack == "encoder" and computes_encoder(settings, self.weights):
+            self.kernel = EncoderKernel(
+                settings, self.weights, own.embedding, float(own.scale), own.tables, own.segment
+            )
         self.width = settings.model_dim
         """D, the entries of a vector."""
+
+    def hidden(self, rows: Rows) -> Memory:
+        """Return the state of every id."""
+        if self.kernel is not None:
+            return Memory(self.kernel.run(rows), tuple(map(len, rows)))
+        tokens, mask = padded(rows)
+        return Memory(self.stack(tokens, mask[:, None, None, :]), tuple(map(len, rows)))
 
 
 class NativeClassifier(NativeStack):
@@ -164,11 +184,6 @@ class NativeClassifier(NativeStack):
         self._ngrams = self.weights.array("ngram_table.embedding", *shape) if ngram_rows else None
         self.weights.check_all_used()
 
-    def hidden(self, rows: Rows) -> Memory:
-        """Return the state of every id."""
-        tokens, mask = padded(rows)
-        return Memory(self.stack(tokens, mask[:, None, None, :]), tuple(map(len, rows)))
-
     def pool(self, memory: Memory) -> Array:
         """Return one vector (B, D) a text, pooled in the way of the classifier."""
         return require_finite(self._pooled(memory), self.weights.where)
@@ -188,19 +203,26 @@ class NativeClassifier(NativeStack):
         x = _after(self._activation, self._dense(pooled), self.info.threads)
         return x if self._norm is None else self._norm(x)
 
+    def _shown_states(self, rows: Rows, shown: Array) -> Memory:
+        tokens, mask = padded(rows)
+        mask &= shown
+        states = self.stack(tokens, mask[:, None, None, :])
+        # what is shown moves to the front, since a text is pooled by its length
+        states = np.take_along_axis(states, np.argsort(~mask, axis=1, kind="stable")[..., None], axis=1)
+        return Memory(states, tuple(mask.sum(axis=1).tolist()))
+
     def logits(self, rows: Rows, shown: Array | None = None) -> Array:
         """Return the logits (B, C), or (B, S, C) of every id; see `ClassifyingEngine`."""
-        tokens, mask = padded(rows)
-        mask = mask if shown is None else mask & shown
-        states = self.stack(tokens, mask[:, None, None, :])
         if self._per_token:
-            return require_finite(self._output(self._transformed(states)), self.weights.where)
-        if shown is not None:
-            # what is shown moves to the front, since a text is pooled by its length
-            states = np.take_along_axis(states, np.argsort(~mask, axis=1, kind="stable")[..., None], axis=1)
-        logits = self._output(self._transformed(self.pool(Memory(states, tuple(mask.sum(axis=1).tolist())))))
+            return require_finite(self._output(self._transformed(self.hidden(rows).states)), self.weights.where)
+        if self.kernel is not None and self.pooling == "mean" and shown is None:
+            vectors = self.kernel.run(rows, pools=True)
+        else:
+            vectors = self.pool(self.hidden(rows) if shown is None else self._shown_states(rows, shown))
+        logits = self._output(self._transformed(vectors))
         if self._ngrams is not None:
-            logits = (logits + ngram_scores(self._ngrams, tokens, mask)) / 2
+            tokens, mask = padded(rows)
+            logits = (logits + ngram_scores(self._ngrams, tokens, mask if shown is None else mask & shown)) / 2
         require_finite(logits, self.weights.where)
         return np.pad(logits, ((0, 0), (1, 0))) if self._is_binary else logits
 
@@ -228,9 +250,8 @@ class NativeEncoder(NativeStack):
 
         Raises as `NativeStack`.
         """
-        super().__init__(settings, arrays, where, "encoder", "embedding.weight", precision, threads)
+        super().__init__(settings, arrays, where, "encoder", "embedding.weight", precision, threads, segments)
         self._pooling, self._normalizes, width = pooling, normalize, settings.model_dim
-        self._segment = self.weights.array("segment_embedding", segments, settings.embedding_width)[0]
         self._pooler = Linear(self.weights, "pooler.dense", width, width) if has_pooler else None
         widths = [width, *(outputs for outputs, _ in dense)]
         self._dense = [
@@ -239,11 +260,6 @@ class NativeEncoder(NativeStack):
         ]
         self.width = widths[-1]
         self.weights.check_all_used()
-
-    def hidden(self, rows: Rows) -> Memory:
-        """Return the state of every id."""
-        tokens, mask = padded(rows)
-        return Memory(self.stack(tokens, mask[:, None, None, :], segment=self._segment), tuple(map(len, rows)))
 
     def pool(self, memory: Memory) -> Array:
         """Return one vector (B, D) a text."""

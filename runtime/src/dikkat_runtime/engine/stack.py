@@ -183,12 +183,13 @@ class Stack:
         layers: int,
         embedding: str,
         vocab_size: int | None = None,
+        segment: Array | None = None,
     ) -> None:
         """`name` is that of the stack among the weights, "encoder" or "decoder"; `embedding` that of its matrix.
 
-        The matrix has `vocab_size` rows, by default those of the settings.
+        The matrix has `vocab_size` rows, by default those of the settings; a `segment` (D,) is added to each of them.
         """
-        self.settings = settings
+        self.settings, self.segment = settings, segment
         rows, width = settings.vocab_size if vocab_size is None else vocab_size, settings.embedding_width
         self.embedding = weights.array(embedding, rows, width)
         self.scale = np.float32(math.sqrt(width) if settings.scale_embeddings else 1.0)
@@ -206,13 +207,11 @@ class Stack:
         self._sinusoids = empty((0, width))
         self._rotations: dict[str, Array] = {}
 
-    def __call__(
-        self, tokens: Array, mask: Array, cache: KeyValueCache | None = None, segment: Array | None = None
-    ) -> Array:
+    def __call__(self, tokens: Array, mask: Array, cache: KeyValueCache | None = None) -> Array:
         """Return states (B, T, D) of ids (B, T); `mask` is True where a key may be attended to, (B or 1, 1, T or 1, S).
 
-        With a cache the tokens stand after the positions in it. A `segment` (D,) is added to each embedding. Raises
-        `DataError` for an id outside the vocabulary, or a sequence beyond the table of learned positions.
+        With a cache the tokens stand after the positions in it. Raises `DataError` for an id outside
+        the vocabulary, or a sequence beyond the table of learned positions.
         """
         if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(self.embedding):
             raise DataError("a token must lie between 0 and {vocab_size}", len(self.embedding) - 1)
@@ -220,8 +219,8 @@ class Stack:
         end = start + tokens.shape[1]
         # (V, D)[(B, T)] -> (B, T, D)
         x = self.embedding[tokens] * self.scale
-        if segment is not None:
-            x = x + segment
+        if self.segment is not None:
+            x = x + self.segment
         if (table := self._table(end)) is not None:
             x = x + table[start:end]
         if self.embedding_norm is not None:
@@ -238,6 +237,10 @@ class Stack:
         if cache is not None:
             cache.advance(tokens.shape[1])
         return x if self.final_norm is None else self.final_norm(x)
+
+    def tables(self, length: int) -> tuple[Array | None, tuple[Array, Array] | None]:
+        """Return what positions (length,) add to embeddings, and their rotary angles in layers that see all."""
+        return self._table(length), self._angles(0, length, "full")
 
     def _table(self, end: int) -> Array | None:
         """Return at least `end` rows that are added to the embeddings, or None where positions enter in attention."""

@@ -98,7 +98,9 @@ class Encoder(ctypes.Structure):
         ("sentences", c_int64),
         *_addresses("starts", "ids", "positions"),
         *_numbers("longest", "threads"),
-        ("adapters", c_void_p),
+        *_addresses("adapters", "segment", "embedding_norm"),
+        ("rotation", Rotation),
+        ("pools", c_int64),
     ]
 
 

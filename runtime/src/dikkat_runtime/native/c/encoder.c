@@ -1,4 +1,4 @@
-/* The encoder of an encoder-decoder for sentences that stand one after the other, without padding, in one call.
+/* The encoder of a model for sentences that stand one after the other, without padding, in one call.
  *
  * All numbers are float32. A few sentences at a time go through all layers, so that what they hold stays in cache; the
  * threads share such chunks out among themselves. Every sum has one order whatever the company of a sentence.
@@ -7,6 +7,7 @@
 #include "layers.h"
 #include "layout.h"
 #include "products.h"
+#include "rotation.h"
 #include "tensors.h"
 #include "threads.h"
 
@@ -31,10 +32,14 @@ typedef struct {
     int64_t sentences;
     const int64_t *starts; /* (sentences + 1): where each begins among all tokens, and the end */
     const int64_t *ids;    /* (tokens) */
-    const float *positions; /* (longest, D) */
+    const float *positions; /* (longest, D), added to the embeddings; null: nothing is */
     int64_t longest;        /* tokens of a sentence, at most */
     int64_t threads;
     const Linear *const *adapters; /* (sentences): `linears` with what the adapter of each adds; null: there are none */
+    const float *segment;          /* (D), added to every embedding; null: nothing is */
+    const Norm *embedding_norm;    /* of their sums; null: there is none */
+    Rotation rotation;             /* of queries and keys, by `longest` angles */
+    int64_t pools;                 /* whether the mean of the states of a sentence is returned, in place of them */
 } Encoder;
 
 SIZE_OF(Linear);
@@ -114,6 +119,30 @@ static void attend(const Encoder *e, const Activations *a, int64_t first, int64_
     }
 }
 
+/* Turns up to a vector of entries from `at` on of the queries and keys of a token, all heads by the same angles. */
+INLINE void rotate_entries(const Encoder *e, float *row, int64_t position, int64_t at, int64_t count) {
+    Angles by = angles_of(&e->rotation, position, e->head_width, at, count, 0);
+    for (float *own = row + at, *end = row + 2 * joined_width(e); own < end; own += e->head_width) {
+        vec pairs = {0};
+        memcpy(&pairs, own, sizeof(float) * count);
+        pairs = rotated(pairs, by);
+        memcpy(own, &pairs, sizeof(float) * count);
+    }
+}
+
+static void rotate_token(const Encoder *e, float *row, int64_t position) {
+    int64_t at = 0;
+    for (; at + LANES <= e->head_width; at += LANES) rotate_entries(e, row, position, at, LANES);
+    if (at < e->head_width) rotate_entries(e, row, position, at, e->head_width - at);
+}
+
+static void rotate_sentences(const Encoder *e, const Activations *a, int64_t from, int64_t to) {
+    int64_t step = padded(3 * joined_width(e)), first = e->starts[from];
+    for (int64_t sentence = from; e->rotation.cosines && sentence < to; sentence++)
+        for (int64_t at = e->starts[sentence]; at < e->starts[sentence + 1]; at++)
+            rotate_token(e, a->projected + (at - first) * step, at - e->starts[sentence]);
+}
+
 static void add_and_normalize(const Encoder *e, const Activations *a, const Norm *norm, int64_t rows) {
     int64_t step = padded(e->width);
     for (int64_t row = 0; row < rows; row++)
@@ -127,6 +156,7 @@ static void block(const Encoder *e, const Activations *a, int64_t layer, int64_t
     const Norm *after = e->norms + 2 * layer + 1;
     int64_t rows = e->starts[to] - e->starts[from];
     product(e, a->projected, a->input, linear, from, to, a);
+    rotate_sentences(e, a, from, to);
     for (int64_t sentence = from; sentence < to; sentence++)
         for (int64_t head = 0; head < e->heads; head++)
             attend(e, a, e->starts[sentence] - e->starts[from], e->starts[sentence + 1] - e->starts[sentence], head,
@@ -139,13 +169,15 @@ static void block(const Encoder *e, const Activations *a, int64_t layer, int64_t
     add_and_normalize(e, a, after + 1, rows);
 }
 
-/* Twin: models/encoder.py: embedding and position of one token. In two loops, so that no compiler fuses product and sum, which
- * the twin rounds one after the other. */
+/* Twin: models/encoder.py: embedding, segment and position of one token. In several loops, so that no compiler fuses product
+ * and sum, which the twin rounds one after the other. */
 static void embed(const Encoder *e, float *to, int64_t token, int64_t position) {
     const float *from = e->embedding + token * e->width, *sinusoid = e->positions + position * e->width;
     for (int64_t i = 0; i < e->width; i++) to[i] = from[i] * e->embedding_scale;
     __asm__ volatile("" ::: "memory");
-    for (int64_t i = 0; i < e->width; i++) to[i] += sinusoid[i];
+    for (int64_t i = 0; e->segment && i < e->width; i++) to[i] += e->segment[i];
+    for (int64_t i = 0; e->positions && i < e->width; i++) to[i] += sinusoid[i];
+    if (e->embedding_norm) normalize(to, to, e->embedding_norm, e->width);
 }
 
 /* Copies the states of a token; returns whether one of them is no finite number. */
@@ -156,7 +188,17 @@ static int copy_states(float *to, const float *from, int64_t width) {
     return nothing != 0.0f;
 }
 
-/* The sentences of a chunk, from ids to states (sentences, longest, D); returns whether one of these is no finite number. */
+/* Twin: engine/native_texts.py, pooled_by: the mean of the states of a sentence; returns whether a number of it is not finite. */
+static int add_up(const Encoder *e, float *to, const float *states, int64_t count) {
+    float share = 1.0f / (float)count;
+    memset(to, 0, sizeof(float) * e->width);
+    for (int64_t t = 0; t < count; t++, states += padded(e->width))
+        for (int64_t i = 0; i < e->width; i++) to[i] += share * states[i];
+    return copy_states(to, to, e->width);
+}
+
+/* The sentences of a chunk, from ids to states (sentences, longest, D), or where it pools to vectors (sentences, D);
+ * returns whether one of these is no finite number. */
 static int chunk(const Encoder *e, const Activations *a, float *x, int64_t from, int64_t to) {
     int64_t first = e->starts[from], step = padded(e->width);
     int not_finite = 0;
@@ -167,10 +209,13 @@ static int chunk(const Encoder *e, const Activations *a, float *x, int64_t from,
             normalize(a->input + (at - first) * step, sum, e->norms, e->width);
         }
     for (int64_t layer = 0; layer < e->layers; layer++) block(e, a, layer, from, to);
-    for (int64_t sentence = from; sentence < to; sentence++)
-        for (int64_t at = e->starts[sentence]; at < e->starts[sentence + 1]; at++)
-            not_finite |= copy_states(x + (sentence * e->longest + at - e->starts[sentence]) * e->width,
-                                 a->input + (at - first) * step, e->width);
+    for (int64_t sentence = from; sentence < to; sentence++) {
+        const float *states = a->input + (e->starts[sentence] - first) * step;
+        int64_t count = e->starts[sentence + 1] - e->starts[sentence];
+        if (e->pools) not_finite |= add_up(e, x + sentence * e->width, states, count);
+        for (int64_t t = 0; !e->pools && t < count; t++)
+            not_finite |= copy_states(x + (sentence * e->longest + t) * e->width, states + t * step, e->width);
+    }
     return not_finite;
 }
 
@@ -202,7 +247,8 @@ static void run_chunk(const void *job, int64_t index, int64_t thread) {
 }
 
 /* Twin: models/encoder.py, Encoder, from ids to states x (sentences, longest, D), of which nothing after the end of a sentence
- * is written. Returns 0, NO_MEMORY, INDEX_ERROR for an id outside the vocabulary, or NOT_FINITE. */
+ * is written, or where it pools to vectors x (sentences, D). Returns 0, NO_MEMORY, INDEX_ERROR for an id outside the vocabulary, or
+ * NOT_FINITE. */
 int encoder_run(const Encoder *e, float *x) {
     if (!are_inside(e->ids, e->starts[e->sentences], e->vocabulary)) return INDEX_ERROR;
     int not_finite = 0;
