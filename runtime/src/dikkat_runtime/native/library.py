@@ -143,6 +143,12 @@ class Search(ctypes.Structure):
     ]
 
 
+class TablePart(ctypes.Structure):
+    """The structure `TablePart` of word_table.c."""
+
+    _fields_ = [*_addresses("hashes", "idf", "weights", "starts"), *_numbers("count", "shift", "characters")]
+
+
 FOLDER = Path(__file__).parent / "lib"
 
 
@@ -207,7 +213,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
 
     Raises `AbsentError` for a library that has other structures.
     """
-    for structure in (Packing, Linear, Grouped, Norm, Attention, Encoder, Decoder, Search, Words):
+    for structure in (Packing, Linear, Grouped, Norm, Attention, Encoder, Decoder, Search, Words, TablePart):
         try:
             size = c_int64.in_dll(loaded, f"size_of_{structure.__name__}").value
         except ValueError:
@@ -233,6 +239,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "top_entries": [c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "normalizers": [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "searches_per_thread": [search, decoder],
+        "score_by_table": [POINTER(TablePart), c_int64, c_int64, *[c_void_p] * 2, c_int64, *[c_void_p] * 2, c_int64],
         "search_until": [search, decoder, c_int64],
     }
     for name, types in arguments.items():

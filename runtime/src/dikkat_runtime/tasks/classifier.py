@@ -134,6 +134,8 @@ class Classifier(OpenedModel):
         labels, language = labels_of(run, config), str(section(config, "data", run).get("source_language", ""))
         tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
         table = open_word_table(run, settings, len(labels), language)
+        if table is not None and computing.info.name == "native":
+            table.threads = computing.info.threads
         # an imported classifier was never validated here
         is_imported = "imported_from" in config and not (run / "metrics.jsonl").exists()
         decision = UNDECIDED if is_imported else decision_of(run, settings, len(labels))

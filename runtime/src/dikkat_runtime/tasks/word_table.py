@@ -7,7 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from dikkat_runtime.errors import DataError, msg
-from dikkat_runtime.native.arrays import Array
+from dikkat_runtime.native.arrays import Array, address, aligned
+from dikkat_runtime.native.library import TablePart as Part
+from dikkat_runtime.native.library import library
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import WORD_TABLE
 from dikkat_runtime.run.weights import read_arrays
@@ -61,6 +63,11 @@ class TablePart:
         """Return all n-grams of this kind in texts of these `words`."""
         return reader.word_ngrams(words) if self.kind == "words" else reader.character_ngrams(words)
 
+    def structure(self, weights: Array) -> Part:
+        """Return the part with its weights (N, K), as the kernels read it."""
+        arrays = map(address, (self.hashes, self.idf, weights, self._starts))
+        return Part(*arrays, len(self.hashes), int(self._shift), self.kind == "characters")
+
     def features(self, ngrams: Ngrams, count: int) -> Features:
         """Return those of the `ngrams` of `count` texts that the table knows."""
         known, rows = self._find(ngrams.hashes)
@@ -97,9 +104,11 @@ class WordTable:
     def __init__(self, parts: Sequence[TablePart], weights: Sequence[Array], bias: Array, language: str = "") -> None:
         """`weights` are (N, K) for the N n-grams of each part, `bias` is (K,): K is C, or 1 for two classes."""
         self.parts = tuple(parts)
-        self.weights, self.bias = tuple(block.astype(np.float32) for block in weights), bias.astype(np.float32)
+        self.weights, self.bias = tuple(aligned(block) for block in weights), bias.astype(np.float32)
         self._reader = NgramReader(language)
         self.novelty = Novelty()
+        self.threads = 0
+        """Threads of the kernel that scores; 0 where numpy does."""
 
     @property
     def size(self) -> int:
@@ -123,22 +132,36 @@ class WordTable:
         self.novelty = Novelty(self.novelty.usual, min(most, 1.0))
 
     def _read(self, texts: Sequence[str]) -> tuple[Array, Array]:
-        words = [self._reader.words(text) for text in texts]
         total = np.tile(self.bias.astype(np.float64), (len(texts), 1))
-        counts, known_counts = np.zeros(len(texts)), np.zeros(len(texts))
+        counts = np.zeros((2, len(texts)))
+        (self._add_by_kernel if self.threads else self._add_by_numpy)(texts, total, counts)
+        # a single output is the logit of the second of two classes, that of the first being 0
+        scores = np.pad(total, ((0, 0), (1, 0)) if len(self.bias) == 1 else 0).astype(np.float32)
+        return scores, (counts[0] - counts[1] + _PRIOR * self.novelty.usual) / (counts[0] + _PRIOR)
+
+    def _add_by_kernel(self, texts: Sequence[str], total: Array, counts: Array) -> None:
+        """Add to the logits (B, K) of texts, and to the numbers (2, B) of their n-grams and of those that are known."""
+        rows = [self._reader.bytes_of(text) for text in texts]
+        ends, joined = np.cumsum(list(map(len, rows)), dtype=np.int64), np.frombuffer(b"".join(rows), np.uint8)
+        pairs = zip(self.parts, self.weights, strict=True)
+        parts = (Part * len(self.parts))(*(part.structure(weights) for part, weights in pairs))
+        text, end, scores, both = (address(array) for array in (joined, ends, total, counts))
+        sizes = len(parts), len(self.bias)
+        if library()[0].score_by_table(parts, *sizes, text, end, len(texts), scores, both, self.threads):
+            raise MemoryError(msg("no memory left to score by words"))
+
+    def _add_by_numpy(self, texts: Sequence[str], total: Array, counts: Array) -> None:
+        """Add as `_add_by_kernel`, where there are no kernels."""
+        words = [self._reader.words(text) for text in texts]
         for part, weights in zip(self.parts, self.weights, strict=True):
             ngrams = part.ngrams(self._reader, words)
             features = part.features(ngrams, len(texts))
-            counts += np.bincount(ngrams.texts, minlength=len(texts))
-            known_counts += features.known
+            counts += np.bincount(ngrams.texts, minlength=len(texts)), features.known
             if not len(features.texts):
                 continue
             known, starts = np.unique(features.texts, return_index=True)
             addends = weights[features.rows].astype(np.float64) * features.values[:, None]
             total[known] += np.add.reduceat(addends, starts, axis=0)
-        # a single output is the logit of the second of two classes, that of the first being 0
-        scores = np.pad(total, ((0, 0), (1, 0)) if len(self.bias) == 1 else 0).astype(np.float32)
-        return scores, (counts - known_counts + _PRIOR * self.novelty.usual) / (counts + _PRIOR)
 
     def arrays(self) -> dict[str, Array]:
         """Return its content as 32-bit integers by name, as `of_arrays` reads it."""

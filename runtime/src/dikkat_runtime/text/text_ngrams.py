@@ -10,7 +10,7 @@ from unicodedata import normalize
 import numpy as np
 
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.text.casing import lower
+from dikkat_runtime.text.casing import has_dotted_i, lower
 
 Ids = TypeVar("Ids", bound=Any)
 
@@ -61,12 +61,17 @@ class NgramReader:
     """Reads texts of one language, lower-cased; it remembers the hashes of the words that it has seen."""
 
     def __init__(self, language: str = "") -> None:
-        self._language = language
+        self._language, self._has_dotted_i = language, has_dotted_i(language)
         self._hashes: dict[str, int] = {}
 
     def words(self, text: str) -> list[str]:
         """Return the words and signs of a text, composed as those of training are."""
         return WORDS_OR_SIGNS.findall(lower(normalize("NFC", text), self._language))
+
+    def bytes_of(self, text: str) -> bytes:
+        """Return a text as the kernels read its words: in UTF-8, as it is or with a space between all `words`."""
+        is_plain = text.isascii() and not self._has_dotted_i
+        return (text if is_plain else " ".join(self.words(text))).encode("utf-8", "surrogatepass")
 
     def word_ngrams(self, words: Sequence[Sequence[str]]) -> Ngrams:
         """Return the n-grams of one to `MAX_WORDS` neighbouring words of each text."""
