@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.run.weights import read_weights
+from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.aligner import Aligner
 from dikkat_runtime.tasks.translator import Translator as RuntimeTranslator
 
@@ -54,3 +56,15 @@ def test_attention_of_a_recurrent_decoder_whose_weights_the_engine_has_opened(tm
     together = Aligner.load(run).attend(SENTENCES[0], SENTENCES[2])
     assert translator.info.name == "native"
     np.testing.assert_array_equal(alone.weights, together.weights)
+
+
+@pytest.mark.parametrize("offset", [0, 16, 32])
+def test_a_search_reads_source_states_that_stand_anywhere_in_memory(offset: int, tmp_path: Path) -> None:
+    engine = RuntimeTranslator.load(translator_run(tmp_path / "run"), engine="native").engine
+    memory = engine.encode([[5, 5]])
+    buffer = np.zeros(memory.states.nbytes + 128, np.uint8)
+    start = -buffer.ctypes.data % 64 + offset
+    states = buffer[start : start + memory.states.nbytes].view(np.float32).reshape(memory.states.shape)
+    states[...] = memory.states
+    expected, logits = (engine.steps(own, 1).step([BOS_ID]) for own in (memory, replace(memory, states=states)))
+    np.testing.assert_array_equal(logits, expected)

@@ -16,7 +16,7 @@ from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.weights import WordsOfBatch
 from dikkat_runtime.errors import msg
-from dikkat_runtime.native.arrays import Array, address, addresses, aligned, empty, full, side_by_side
+from dikkat_runtime.native.arrays import ALIGNMENT, Array, address, addresses, aligned, empty, full, side_by_side
 from dikkat_runtime.native.library import ACTIVATIONS, Decoder, Linear, Norm, Search, library
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 
@@ -151,8 +151,8 @@ class DecoderRows:
         job.source_mask = address(self._source_mask)
         job.source_keys, job.source_values = map(address, self._source)
         states = memory.states
-        if padding := -width % LANES:
-            states = aligned(np.pad(states, ((0, 0), (0, 0), (0, padding))))
+        if width % LANES or states.ctypes.data % ALIGNMENT:  # those of chosen sources may stand anywhere
+            states = aligned(np.pad(states, ((0, 0), (0, 0), (0, -width % LANES))))
         if self._library.decoder_read_source(ctypes.byref(job), address(states), length, self._weights.sources):
             raise MemoryError("no memory left to read the source")
 
