@@ -69,7 +69,7 @@ def test_sentences_of_a_batch_end_each_where_it_ends(tmp_path: Path) -> None:
 
 def test_its_pipeline_gives_the_probabilities_of_a_classifier(tmp_path: Path) -> None:
     heads: dict[str, dict[str, Any]] = {
-        "one": {"pooling": "attention", "ngram_rows": 64},
+        "one": {"pooling": "attention"},
         "many": {"objective": "multi_label"},
     }
     runs = [TrainedClassifier.open(classifier_run(tmp_path / name, head)) for name, head in heads.items()]

@@ -280,8 +280,7 @@ return input.map((text) => model.probabilities(model.logits(model.read(model.tok
         ({"pooling": "max", "beginning": 0.5}, {"embedding_norm": True, "norm_placement": "post"}),
         ({"pooling": "attention", "objective": "multi_label"}, {"activation": "geglu"}),
         ({"objective": "binary"}, {"positions": "learned", "max_positions": 32}),
-        ({"ngram_rows": 300}, {"positions": "rotary"}),
-        ({"ngram_rows": 300, "objective": "binary"}, {}),
+        ({}, {"positions": "rotary"}),
     ],
 )
 def test_a_classifier_gives_the_probabilities_of_the_native_engine(

@@ -57,8 +57,6 @@ def classifier_run(path: Path, head_config: dict[str, Any] | None = None, **mode
     network = build_classifier(config.model, config.classifier, len(labels), seed=7)
     # all three begin at zero, where nothing could be told apart
     nn.init.normal_(network.output.weight)
-    if network.ngram_table is not None:
-        nn.init.normal_(network.ngram_table.embedding)
     if isinstance(network.pooling, AttentionPooling):
         nn.init.normal_(network.pooling.query)
     run = _write(path, network, config, tokenizer, task="classifier", labels=labels)

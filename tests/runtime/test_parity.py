@@ -84,7 +84,6 @@ def test_neither_threads_nor_batches_change_a_bit(tmp_path: Path, threads: int, 
             ("rotary positions", item)
             for item in (
                 {"pooling": "first"},
-                {"ngram_rows": 300},
                 {"pooling": "attention"},
                 {"objective": "binary"},
                 {"balance": True},

@@ -149,7 +149,6 @@ def test_vectors_of_an_imported_encoder_are_those_of_the_model(
     "head_config",
     [
         {"pooling": "first"}, {"pooling": "attention"}, {"pooling": "max"}, {"objective": "multi_label"},
-        {"ngram_rows": 50},
     ],
     ids=str,
 )  # fmt: skip
@@ -159,7 +158,7 @@ def test_every_pooling_and_objective(head_config: dict[str, Any]) -> None:
 
 
 def test_one_logit_of_two_classes() -> None:
-    config, head_config = shape(positions="rotary"), ClassifierConfig(objective="binary", ngram_rows=50)
+    config, head_config = shape(positions="rotary"), ClassifierConfig(objective="binary")
     model = shaken(build_classifier(config, head_config, 2, seed=5))
     result = classifier_in_memory(model, config, head_config).logits(ROWS)
     assert result.shape == (len(ROWS), 2)

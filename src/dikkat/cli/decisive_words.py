@@ -51,7 +51,7 @@ def _explain(classifier: "Classifier", lines: Iterable[str], most: int, picture:
 
     if most:
         # not among the results: as many lines come out as went in
-        parts = [PART_HEADING] if classifier.table is not None or classifier.model.ngram_table is not None else []
+        parts = [PART_HEADING] if classifier.table is not None else []
         print("\t".join(map(localized, [WORDS_HEADING, ATTENTION_HEADING, *parts])), file=sys.stderr)
     for number, line in enumerate(lines, start=1):
         if picture is not None and (number > 1 or not line.strip()):

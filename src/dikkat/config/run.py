@@ -79,9 +79,6 @@ class ClassifierConfig(Section):
     it leaves: fitted to the training texts as a linear model, before the encoder is trained."""
     baseline: bool = False
     """Whether TF-IDF with logistic regression is fitted to the same texts and reported next to the score of the run."""
-    ngram_rows: int = Field(0, ge=0, le=1 << 24)
-    """Rows of a table that scores texts by their tokens and pairs of neighbouring tokens, next to the encoder; it
-    counts as much and begins with the log-count ratios of the training texts. 0 is none."""
 
 
 class TokenizerConfig(Section):

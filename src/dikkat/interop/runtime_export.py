@@ -43,7 +43,7 @@ from dikkat_runtime.tasks.corrections import FILE_NAME
 
 _ALWAYS = (TOKENIZER, TARGET_TOKENIZER, WORD_TABLE, "card.md", *EXPORTED)
 _IN_FLOAT32 = (
-    "embedding.weight", "output_weight", "positions.embedding", "segment_embedding", "ngram_table.embedding",
+    "embedding.weight", "output_weight", "positions.embedding", "segment_embedding",
 )  # fmt: skip
 """Ends of the names of matrices that the native engine looks rows up in, which it does in float32."""
 

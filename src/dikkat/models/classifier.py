@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from dikkat.models.encoder_decoder import Encoder
-from dikkat.nn.layers import Dropout, NgramTable, TokenEmbedding, checked_probability
+from dikkat.nn.layers import Dropout, TokenEmbedding, checked_probability
 from dikkat.nn.masks import key_mask
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import Positions
@@ -77,8 +77,7 @@ class EncoderClassifier(nn.Module):
     Where it `is_binary` its output is the logit of the second of two classes, and that of the first is 0: the softmax
     over the two is then the logistic function, its cross-entropy the binary one. In training each token but the
     first is hidden with probability `word_dropout`: neither attention nor pooling sees it, so no single word decides.
-    A `transform` stands between pooling and output. Where there is an `ngram_table`, from which no token is hidden, the
-    logits are the mean of its scores and of those of the encoder. Where it is `per_token`, nothing is pooled.
+    A `transform` stands between pooling and output. Where it is `per_token`, nothing is pooled.
     """
 
     def __init__(
@@ -91,7 +90,6 @@ class EncoderClassifier(nn.Module):
         output: nn.Linear,
         dropout: float = 0.0,
         word_dropout: float = 0.0,
-        ngram_table: NgramTable | None = None,
         transform: nn.Module | None = None,
         *,
         is_binary: bool = False,
@@ -107,15 +105,10 @@ class EncoderClassifier(nn.Module):
         self.transform = nn.Identity() if transform is None else transform
         self.dropout = Dropout(dropout)
         self.word_dropout = checked_probability(word_dropout)
-        self.ngram_table = ngram_table
 
     def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B *L C"]:
         """Return the logits (B, C), or (B, S, C) `per_token`; `mask` is True at real tokens, at least one a text."""
-        return torch.stack(self.parts(tokens, mask)).mean(dim=0)
-
-    def parts(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> list[Float[Tensor, "B *L C"]]:
-        """Return the logits (B, C) of the encoder, then those of the n-gram table if there is one."""
-        position_ids, whole = None, mask
+        position_ids = None
         if self.training and self.word_dropout > 0.0:
             mask = self._hide_words(mask)
             if self._can_leave_out():
@@ -123,11 +116,9 @@ class EncoderClassifier(nn.Module):
                 mask = mask.gather(1, position_ids)
         states = self.encode(tokens, mask, position_ids)
         pooled = states if self.per_token else self.pooling(states, mask)
-        parts = [self.output(self.dropout(self.transform(pooled)))]
-        if self.ngram_table is not None:
-            parts.append(self.ngram_table(tokens, whole))
+        logits = self.output(self.dropout(self.transform(pooled)))
         # (B, 1) -> (B, 2)
-        return [F.pad(part, (1, 0)) for part in parts] if self.is_binary else parts
+        return F.pad(logits, (1, 0)) if self.is_binary else logits
 
     def encode(
         self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B N"], position_ids: Int[Tensor, "B N"] | None = None

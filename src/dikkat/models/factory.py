@@ -20,7 +20,7 @@ from dikkat.nn.blocks import (
     PositionedEncoderBlock,
     RecurrentDecoderBlock,
 )
-from dikkat.nn.layers import Linear, NgramTable, TokenEmbedding, named_norm
+from dikkat.nn.layers import Linear, TokenEmbedding, named_norm
 from dikkat.nn.named_positions import Positions, embedding_positions
 from dikkat.nn.pooling import named_pooling
 from dikkat_runtime.errors import UsageError
@@ -113,7 +113,6 @@ class Factory:
             output,
             self.config.dropout,
             head_config.word_dropout,
-            NgramTable(rows, output.out_features) if (rows := head_config.ngram_rows) else None,
             self.pooled_transform(head_config),
             is_binary=is_binary,
             per_token=per_token,

@@ -59,7 +59,6 @@ def classifier_in_memory(
         per_token=model.per_token,
         transform=head_config.transform,
         transform_norm=head_config.transform_norm,
-        ngram_rows=head_config.ngram_rows,
         precision=precision,
         threads=torch.get_num_threads(),
     )

@@ -85,22 +85,16 @@ class ClassificationTask:
         self._weights = class_weights(corpus, len(labels), favour) if self._balance else None
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
-        """Compute the smoothed cross-entropy of a batch, and that of the n-gram table where there is one."""
+        """Compute the smoothed cross-entropy of a batch; the encoder learns what the word table leaves."""
         indices = part.of(self.plan.at(position)[1])
         if not len(indices):
             return BatchLoss.of_nothing(self.model.output.weight.device)
         tokens = self._padded(self.corpus, indices)
-        parts = [part.float() for part in self.model.parts(*tokens)]
+        logits = self.model(*tokens).float()
         if self.table is not None:
-            known = to_device(self.table.train[indices], parts[0].device)
-            parts = [part + known for part in parts]
-        encoder, *table = parts
-        objective = self._cross_entropy(encoder, indices, self._smoothing, is_weighted=True)
-        for scores in table:
-            # it learns the training texts by heart: in one loss with it, the encoder would be left nothing to learn;
-            # and smoothing would make much of what its rare words say
-            objective = objective + self._cross_entropy(scores, indices, 0.0, is_weighted=True)
-        likelihood = self._cross_entropy(torch.stack(parts).mean(dim=0).detach(), indices, 0.0)
+            logits = logits + to_device(self.table.train[indices], logits.device)
+        objective = self._cross_entropy(logits, indices, self._smoothing, is_weighted=True)
+        likelihood = self._cross_entropy(logits.detach(), indices, 0.0)
         return BatchLoss(objective, likelihood, len(indices))
 
     def _cross_entropy(

@@ -12,7 +12,7 @@ from dikkat.training.parameters import FlatParameters, Span
 
 SCALE = 2.0
 """Factor of the product of the two factors, which begins at zero."""
-_NEW = ("output.", "transform.", "pooling.", "ngram_table.")
+_NEW = ("output.", "transform.", "pooling.")
 """Beginnings of the names of parts of a classifier that another model does not have: they are trained whole."""
 
 

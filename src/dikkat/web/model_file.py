@@ -16,7 +16,7 @@ from dikkat_runtime.native.arrays import Array
 
 FORMAT = 3
 _ALIGNMENT = 8
-_NEVER_IN_BYTES = ("positions.embedding", "ngram_table.embedding", "word_table.")
+_NEVER_IN_BYTES = ("positions.embedding", "word_table.")
 """Tensors that stay in float32: few numbers, or too few a row for one scale a row to make them smaller."""
 _KEPT_OF_TOKENIZER = ("normalizer", "pre_tokenizer", "decoder")
 

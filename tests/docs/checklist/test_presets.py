@@ -37,7 +37,6 @@ IMDB: dict[str, dict[str, Any]] = {
     # the first 200 words, the maximum over them, cross-entropy over two answers
     "classifier": {
         "max_tokens": 200, "beginning": 1.0, "pooling": "max", "objective": "cross_entropy", "word_dropout": 0.0,
-        "ngram_rows": 0,
     },
 }  # fmt: skip
 

@@ -36,7 +36,7 @@ TEXTS = ["\t a cat \n", "the old man sees a black dog and a small cat near the s
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return classifier_run(tmp_path_factory.mktemp("trained") / "run", {"pooling": "attention", "ngram_rows": 64})
+    return classifier_run(tmp_path_factory.mktemp("trained") / "run", {"pooling": "attention"})
 
 
 @pytest.fixture(scope="module")

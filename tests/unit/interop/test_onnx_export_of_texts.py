@@ -37,8 +37,8 @@ ONE_STACK = {
 """Shapes of blocks that a reader of texts has, too."""
 HEADS: dict[str, dict[str, Any]] = {
     "attention": {"pooling": "attention"},
-    "table": {"pooling": "mean", "ngram_rows": 64},
-    "binary": {"pooling": "first", "objective": "binary", "ngram_rows": 32, "beginning": 1.0},
+    "mean": {"pooling": "mean"},
+    "binary": {"pooling": "first", "objective": "binary", "beginning": 1.0},
     "labels": {"pooling": "max", "objective": "multi_label"},
 }
 DAILY = {"attention": "window", "binary": "grouped"}

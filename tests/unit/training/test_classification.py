@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 from torch.nn import functional as F
 
 from dikkat.config import ClassifierConfig, ModelConfig, RunConfig
 from dikkat.data.corpus import Corpus
 from dikkat.models.factory import build_classifier
-from dikkat.training.classification import ClassificationTask, MultiLabelTask, class_weights, pad_texts
+from dikkat.training.classification import ClassificationTask, class_weights, pad_texts
 
 TEXTS = [([4, 5, 6], [0]), ([7], [0]), ([5, 8, 9, 4], [1]), ([6, 6], [0])]
 
@@ -45,38 +44,10 @@ def test_the_loss_is_a_smoothed_cross_entropy(tmp_path: Path, balance: bool) -> 
     assert class_weights(task.corpus, 2).tolist() == pytest.approx([2 / 3, 2.0])
 
 
-@pytest.mark.parametrize("objective", ["cross_entropy", "multi_label"])
-def test_encoder_and_table_each_learn_to_do_without_the_other(tmp_path: Path, objective: str) -> None:
-    """The loss is the sum of theirs, smoothed for the encoder alone; what is shown is that of their mean logits."""
-    kind = MultiLabelTask if objective == "multi_label" else ClassificationTask
-    task = task_of(tmp_path, kind=kind, ngram_rows=97, objective=objective)
-    assert task.model.ngram_table is not None
-    torch.nn.init.normal_(task.model.ngram_table.embedding)
-    torch.nn.init.normal_(task.model.output.weight)
-    result = task.loss(0, 0.0)
-    _, order = task.plan.at(0)
-    tokens, mask = pad_texts([TEXTS[index][0] for index in order], torch.device("cpu"))
-    encoder, table = (part.double() for part in task.model.parts(tokens, mask))
-    wanted = F.one_hot(torch.tensor([TEXTS[index][1][0] for index in order]), 2).double()
-
-    def loss(logits: Tensor, smoothing: float) -> float:
-        target = (1.0 - smoothing) * wanted + smoothing / 2
-        if objective == "multi_label":
-            logs = target * F.logsigmoid(logits) + (1.0 - target) * F.logsigmoid(-logits)
-            return -float(logs.sum())
-        return -float((target * logits.log_softmax(dim=1)).sum())
-
-    with torch.no_grad():
-        expected = loss(encoder, 0.1) + loss(table, 0.0)
-        shown = loss((encoder + table) / 2, 0.0)
-    assert float(result.objective.detach()) == pytest.approx(expected, rel=1e-5)
-    assert float(result.likelihood) == pytest.approx(shown, rel=1e-5)
-
-
 @pytest.mark.parametrize("positions", ["rotary", "sinusoidal", "alibi"])
 def test_the_loss_asks_nothing_of_the_device(tmp_path: Path, positions: str) -> None:
     """On the device "meta" tensors have no numbers: who asks for one, or mixes devices, gets an error."""
-    task = task_of(tmp_path, positions, balance=True, word_dropout=0.3, pooling="attention", ngram_rows=97)
+    task = task_of(tmp_path, positions, balance=True, word_dropout=0.3, pooling="attention")
     task.model.to("meta").train()
     result = task.loss(0, 0.0)
     result.objective.backward()

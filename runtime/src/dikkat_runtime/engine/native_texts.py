@@ -23,7 +23,6 @@ from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
-from dikkat_runtime.text.text_ngrams import NGRAM_SCALE, pair_rows, token_rows
 
 
 class RowCache(Protocol):
@@ -159,7 +158,6 @@ class NativeClassifier(NativeStack):
         outputs: int,
         is_binary: bool = False,
         per_token: bool = False,
-        ngram_rows: int = 0,
         transform: str | None = None,
         transform_norm: bool = False,
         precision: Precision = "float32",
@@ -167,7 +165,7 @@ class NativeClassifier(NativeStack):
     ) -> None:
         """A layer with the non-linearity `transform`, and with a norm, may stand between pooling and output.
 
-        `ngram_rows` is 0 where there is no n-gram table. Where it is `per_token`, each id has logits of its own.
+        Where it is `per_token`, each id has logits of its own.
 
         Raises as `NativeStack`.
         """
@@ -180,8 +178,6 @@ class NativeClassifier(NativeStack):
         self._dense = None if transform is None else Linear(self.weights, "transform.dense", width, width)
         self._norm = Norm(self.weights, "transform.norm", settings) if transform_norm else None
         self._query = self.weights.array("pooling.query", settings.model_dim) if pooling == "attention" else None
-        shape = ngram_rows, outputs
-        self._ngrams = self.weights.array("ngram_table.embedding", *shape) if ngram_rows else None
         self.weights.check_all_used()
 
     def pool(self, memory: Memory) -> Array:
@@ -220,9 +216,6 @@ class NativeClassifier(NativeStack):
         else:
             vectors = self.pool(self.hidden(rows) if shown is None else self._shown_states(rows, shown))
         logits = self._output(self._transformed(vectors))
-        if self._ngrams is not None:
-            tokens, mask = padded(rows)
-            logits = (logits + ngram_scores(self._ngrams, tokens, mask if shown is None else mask & shown)) / 2
         require_finite(logits, self.weights.where)
         return np.pad(logits, ((0, 0), (1, 0))) if self._is_binary else logits
 
@@ -371,14 +364,6 @@ def padded(rows: Sequence[Sequence[int] | Array]) -> tuple[Array, Array]:
     tokens = np.zeros(mask.shape, np.int64)
     tokens[mask] = np.concatenate([np.asarray(row, np.int64) for row in rows])
     return tokens, mask
-
-
-def ngram_scores(table: Array, tokens: Array, mask: Array) -> Array:
-    """Return `NGRAM_SCALE` times the sum (B, C) of the rows of `table` (N, C) of all tokens and neighbouring pairs."""
-    rows = np.concatenate((token_rows(tokens, len(table)), pair_rows(tokens, len(table))), axis=1)
-    shown = np.concatenate((mask, mask[:, :-1] & mask[:, 1:]), axis=1).astype(np.float32)
-    # (B, 1, 2S - 1) x (B, 2S - 1, C) -> (B, C)
-    return np.asarray(np.float32(NGRAM_SCALE) * (shown[:, None, :] @ table[rows])[:, 0])
 
 
 def length_mask(memory: Memory) -> Array:

@@ -183,9 +183,6 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
     head_config, labels = section(request.config, "classifier", run), labels_of(run, request.config)
     pooling = _known(run, "classifier", head_config, "pooling", "mean", _POOLINGS)
     objective = _known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES)
-    rows = head_config.get("ngram_rows", 0)
-    if type(rows) is not int or not 0 <= rows <= MAX_VALUE:
-        raise DataError("{run}: damaged: classifier.ngram_rows is {rows}; restore the file", run / CONFIG, repr(rows))
     transform = _known(run, "classifier", head_config, "transform", None, (None, *_TRANSFORMS))
     norm = _known(run, "classifier", head_config, "transform_norm", False, (False, True))
     make = partial(
@@ -194,7 +191,6 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
         outputs=len(labels),
         is_binary=objective == "binary",
         per_token=request.config["task"] == "tagger",
-        ngram_rows=rows,
         transform=transform,
         transform_norm=norm,
     )

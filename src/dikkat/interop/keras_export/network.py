@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import keras
-import numpy as np
 import torch
 from keras import ops
 from torch import nn
@@ -35,12 +34,11 @@ from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.nn.blocks import DecoderBlock, EncoderBlock, PositionedDecoderBlock, PositionedEncoderBlock
 from dikkat.nn.functional import inverse_temperature
-from dikkat.nn.layers import NgramTable, TokenEmbedding
+from dikkat.nn.layers import TokenEmbedding
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.pooling import AttentionPooling, FirstPooling, MaxPooling, MeanPooling, Pooling
 from dikkat.nn.scorers import AdditiveScore, AttentionScorer, BilinearScore
 from dikkat_runtime.special_tokens import PAD_ID
-from dikkat_runtime.text.text_ngrams import FIRST_FACTOR, NGRAM_SCALE, PRIME, SECOND_FACTOR, token_rows
 
 _LOWEST = -1e30
 
@@ -334,9 +332,6 @@ def keras_classifier(network: EncoderClassifier, temperature: float, table_rows:
     hidden = encode(tables, network, network.embedding, "embedding", ids, ops.expand_dims(seen, (1, 2)))
     pooled, weights = _pool(tables, network.pooling, hidden, seen)
     logits = linear(network.output, dropout(pooled, network.dropout.probability), "output")
-    if network.ngram_table is not None:
-        size = len(network.embedding.weight)
-        logits = (logits + _ngram_scores(tables, network.ngram_table, size, ids, seen)) * 0.5
     if network.output.out_features == 1:
         # the logit of the first of two classes is 0
         logits = ops.concatenate((ops.zeros_like(logits), logits), axis=-1)
@@ -371,25 +366,6 @@ def _pool(
 
 def _weighted_sum(weights: KerasTensor, x: KerasTensor) -> KerasTensor:
     return ops.sum(ops.expand_dims(weights, 2) * x, axis=1)
-
-
-def _ngram_scores(tables: Tables, table: NgramTable, size: int, ids: KerasTensor, seen: KerasTensor) -> KerasTensor:
-    """Compute the scores (B, C) of the tokens and pairs of neighbouring tokens that are `seen`.
-
-    The hash of an id is looked up, since whole numbers of JAX have 32 bits: the sum of a pair is then below 2**31.
-    """
-    rows, every = len(table.embedding), np.arange(size, dtype=np.int64)
-    of_token = token_rows(every, rows).astype("int32")
-    first, second = every * FIRST_FACTOR % PRIME, (every + 1) * SECOND_FACTOR % PRIME - PRIME
-    sums = ops.take(first.astype("int32"), ids[:, :-1]) + ops.take(second.astype("int32"), ids[:, 1:])
-    pairs = ops.mod(ops.where(ops.less(sums, 0), sums + PRIME, sums), rows)
-    both = ops.logical_and(seen[:, :-1], seen[:, 1:])
-    shown = ops.cast(ops.concatenate((seen, both), axis=1), "float32")
-    numbers = tables.table(table.embedding, table.embedding, "ngrams")(
-        ops.concatenate((ops.take(of_token, ids), pairs), axis=1)
-    )
-    # (B, 2S - 1, C) -> (B, C)
-    return ops.sum(numbers * ops.expand_dims(shown, 2), axis=1) * NGRAM_SCALE
 
 
 # A language model as one functional model of Keras, whose layers have names by which a step is taken out.

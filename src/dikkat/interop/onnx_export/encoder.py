@@ -22,10 +22,9 @@ from dikkat.interop.onnx_export.layers import (
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.nn.blocks import EncoderBlock, PositionedEncoderBlock
-from dikkat.nn.layers import NgramTable, TokenEmbedding
+from dikkat.nn.layers import TokenEmbedding
 from dikkat.nn.named_positions import Positions
 from dikkat.nn.pooling import AttentionPooling, FirstPooling, MaxPooling, MeanPooling, Pooling
-from dikkat_runtime.text.text_ngrams import FIRST_FACTOR, NGRAM_SCALE, PRIME, SECOND_FACTOR
 
 # Masked pooling, and the scores of an n-gram table, as nodes of ONNX.
 
@@ -57,22 +56,6 @@ def pool(graph: Graph, pooling: Pooling, x: str, mask: str) -> tuple[str, str | 
         weights = graph.op("Where", seen, shares, graph.number(0.0))
         return _weighted_sum(graph, weights, x), weights
     raise TypeError(f"no nodes are known for the pooling {type(pooling).__name__}")
-
-
-def ngram_scores(graph: Graph, table: NgramTable, ids: str, mask: str) -> str:
-    """Compute the scores (B, C) of the tokens and pairs of neighbouring tokens that a `mask` (B, S) shows."""
-    first, second = (graph.op("Mul", ids, graph.whole(factor)) for factor in (FIRST_FACTOR, SECOND_FACTOR))
-    # the second factor is that of an id and one
-    following = graph.op("Add", graph.part(second, 1, 1), graph.whole(SECOND_FACTOR))
-    pairs = graph.op("Add", graph.part(first, 1, 0, -1), following)
-    hashed = graph.op("Mod", graph.op("Concat", first, pairs, axis=1), graph.whole(PRIME))
-    rows = graph.op("Mod", hashed, graph.whole(len(table.embedding)))
-    both = graph.op("Mul", graph.part(mask, 1, 0, -1), graph.part(mask, 1, 1))
-    shown = graph.op("Cast", graph.op("Concat", mask, both, axis=1), to=TensorProto.FLOAT)
-    # (B, 2S - 1) -> (B, 2S - 1, C) -> (B, C)
-    numbers = graph.op("Gather", graph.weight(table.embedding), rows)
-    shown_numbers = graph.op("Mul", numbers, graph.unsqueeze(shown, 2))
-    return graph.scale(graph.op("ReduceSum", shown_numbers, graph.ints(1), keepdims=0), NGRAM_SCALE)
 
 
 def _weighted_sum(graph: Graph, weights: str, x: str) -> str:
@@ -149,8 +132,6 @@ def classifier_graph(network: EncoderClassifier, temperature: float, table_rows:
     ids, mask = (graph.input(name, TensorProto.INT64, (BATCH, LENGTH)) for name in ("input_ids", "attention_mask"))
     pooled, weights = pool(graph, network.pooling, encode(graph, network, network.embedding, ids, mask), mask)
     logits = linear(graph, network.output, pooled)
-    if network.ngram_table is not None:
-        logits = graph.scale(graph.op("Add", logits, ngram_scores(graph, network.ngram_table, ids, mask)), 0.5)
     classes = network.output.out_features
     if classes == 1:
         # the logit of the first of two classes is 0

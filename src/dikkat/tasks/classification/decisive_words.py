@@ -1,6 +1,6 @@
 """Show where the attention of a classifier went, word by word, and which part of its model decided."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -36,24 +36,12 @@ def decisive_words(classifier: Classifier, text: str) -> AttendedWords:
     words = typed_words(tokenizer, text.strip(), classifier.language)
     shares = _attention(classifier, tokens, mask)
     attention = np.array([shares[group].sum() for group in read_groups(classifier, words) if group])
-    if classifier.model.ngram_table is not None and classifier.table is None:
-        decisive = replace(decisive, leads=_leads_by_module(classifier, tokens, mask, decisive.label))
     return AttendedWords(decisive.answer, decisive.label, decisive.words, decisive.occlusion, decisive.leads, attention)
-
-
-@torch.inference_mode()
-def _leads_by_module(classifier: Classifier, tokens: Tensor, mask: Tensor, label: str) -> tuple[float, ...]:
-    """The leads of the encoder and of the hashed table next to it; the logits are their mean."""
-    parts = torch.cat(classifier.model.parts(tokens, mask)).double()
-    parts /= len(parts) * classifier.decision.temperature
-    index, others = classifier.labels.index(label), parts.sum(dim=0)
-    others[index] = -torch.inf
-    return tuple((parts[:, index] - parts[:, others.argmax()]).tolist())
 
 
 def table_note(config: RunConfig) -> str:
     """Return what who looks at the attention of a classifier should know; nothing where it has no n-gram table."""
-    if not (config.classifier.ngram_rows or config.classifier.word_table):
+    if not config.classifier.word_table:
         return ""
     return msg("this is the attention of the encoder, which decides together with a table of words and word pairs")
 

@@ -117,14 +117,12 @@ TUNED_TOKENS = 256
 """Tokens that a classifier reads of a text where its encoder was imported, unless it is told otherwise."""
 MAX_IDLE_LOOKS = 2
 """Validations after which an encoder that adds nothing to the word table learns no more."""
-_MAX_CLASSES = 4
-"""Classes up to which a hashed table stands in for the word table: 4 MiB for each, and six times that in training."""
 
 
-def classifier_settings_for(texts: int, classes: int = 2, *, has_word_table: bool = True) -> Settings:
-    """Return the settings that differ from the defaults for `texts` labelled texts of `classes` classes.
+def classifier_settings_for(texts: int, *, has_word_table: bool = True) -> Settings:
+    """Return the settings that differ from the defaults for `texts` labelled texts.
 
-    Without a word table an encoder of as many texts learns for longer, with a hashed table of few classes.
+    Without a word table an encoder of as many texts learns for longer.
 
     The row up to 100,000 was chosen by trials on validation data, the others scale it: a label carries little
     information, so a classifier is small, drops much, and never sees all the words of a text at once.
@@ -135,8 +133,6 @@ def classifier_settings_for(texts: int, classes: int = 2, *, has_word_table: boo
         shape = _classifier(dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5)
         if has_word_table:
             shape["training"].update(max_epochs=0.3, validations=3)
-        else:
-            shape["classifier"]["ngram_rows"] = 1 << 20 if classes <= _MAX_CLASSES else 0
         return shape
     return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
 
@@ -162,8 +158,6 @@ def _classifier(
 _ENCODED_AT_ONCE = 1_000
 VOCABULARY_TEXTS = 1_000_000
 """Texts that a vocabulary is learned from; of more, so many are drawn by the seed."""
-_MAX_NGRAM_SCORES = 1 << 26
-"""Numbers in an n-gram table, 256 MiB; filling and training it take some 2 GiB."""
 LABEL_BREAK = "\t"
 """Separator between the labels of a held-out text."""
 _NO_TEST: Settings = {"data": {"test_pairs": 0}}
@@ -222,7 +216,7 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
 def _config(request: Request, texts: int, classes: int) -> RunConfig:
     with_table = build_config(merge({"classifier": {"word_table": True}}, request.settings), where=request.where)
     has_word_table = with_table.classifier.word_table
-    chosen = classifier_settings_for(texts, classes, has_word_table=has_word_table)
+    chosen = classifier_settings_for(texts, has_word_table=has_word_table)
     if has_word_table:
         chosen["training"]["patience"] = MAX_IDLE_LOOKS
     base = preset(request.preset) if request.preset else chosen
@@ -235,11 +229,6 @@ def _config(request: Request, texts: int, classes: int) -> RunConfig:
             "{where}: classifier.max_tokens = {tokens} and the mark before them need {positions} positions, but "
             "model.max_positions = {limit}; set classifier.max_tokens to {max_tokens} or less"
         ).fill(request.where, needed - 1, needed, most, most - 1)
-    if config.classifier.ngram_rows * classes > _MAX_NGRAM_SCORES:
-        raise UsageError(
-            "{where}: classifier.ngram_rows = {ngram_rows} are too many for {classes} classes; set it to "
-            "{max_ngram_scores} or less"
-        ).fill(request.where, config.classifier.ngram_rows, classes, _MAX_NGRAM_SCORES // classes)
     return config
 
 

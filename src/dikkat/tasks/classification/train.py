@@ -5,15 +5,11 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
-from torch import Tensor
 
 from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus, length_counts
-from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
@@ -32,7 +28,6 @@ from dikkat_runtime.run.metrics import settings_hash
 from dikkat_runtime.run.parts import WORD_SCORES
 from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
 from dikkat_runtime.text.text_files import read_lines
-from dikkat_runtime.text.text_ngrams import pair_rows, token_rows
 
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
@@ -83,45 +78,6 @@ def _scores(best: dict[str, Any], source: dict[str, Any]) -> list[str]:
     ]
 
 
-def fill_ngram_table(model: EncoderClassifier, corpus: Corpus, num_classes: int, *, is_multi_label: bool) -> None:
-    """Fill the table of `model`, if it has one, with the log-count ratios of `corpus`."""
-    if model.ngram_table is None:
-        return
-    table = model.ngram_table.embedding
-    ratios = log_count_ratios(text_counts(corpus, num_classes, len(table)), is_multi_label=is_multi_label)
-    with torch.no_grad():
-        # a single output is the logit of the second class, that of the first being 0
-        table.copy_(ratios if table.shape[1] == num_classes else ratios[:, 1:] - ratios[:, :1])
-
-
-def text_counts(corpus: Corpus, num_classes: int, rows: int) -> NDArray[np.float64]:
-    """Count the texts (N, C) of each class, and in a last column of all, with an n-gram of each of N table `rows`."""
-    counts = np.zeros((rows, num_classes + 1))
-    for index in range(len(corpus)):
-        ids = np.asarray(corpus.source(index), np.int64)
-        present = np.unique(np.concatenate((token_rows(ids, rows), pair_rows(ids[None], rows)[0])))
-        columns = np.append(np.asarray(corpus.target(index), np.int64), num_classes)
-        counts[present[:, None], columns] += 1.0
-    return counts
-
-
-def log_count_ratios(counts: NDArray[np.float64], *, is_multi_label: bool) -> Tensor:
-    """Compute the log-count ratios (N, C) of `counts`, in nats (Wang and Manning 2012).
-
-    They compare the smoothed share of a row in a class with its geometric mean over the classes; where a text has any
-    number of labels, with its share in the texts without that label.
-    """
-    with_label = _log_shares(counts[:, :-1])
-    others = _log_shares(counts[:, -1:] - counts[:, :-1]) if is_multi_label else with_label.mean(axis=1, keepdims=True)
-    return torch.from_numpy(with_label - others).float()
-
-
-def _log_shares(counts: NDArray[np.float64]) -> NDArray[np.float64]:
-    smoothed = counts + 1.0
-    shares: NDArray[np.float64] = np.log(smoothed) - np.log(smoothed.sum(axis=0))
-    return shares
-
-
 @dataclass(frozen=True, slots=True)
 class ClassifierJob:
     """A classifier from labelled texts; see `Job`."""
@@ -149,10 +105,8 @@ class ClassifierJob:
         )
         train, validation = (open_part(part) for part in ("train", "validation"))
         # a checkpoint holds the table, and training does not begin where there are checkpoints of which none is sound
-        if not run.checkpoint_folders():
-            fill_ngram_table(model, train, len(labels), is_multi_label=is_multi_label)
-            if is_multi_label and not config.classifier.word_table:
-                begin_with_shares(model, train, len(labels))
+        if not run.checkpoint_folders() and is_multi_label and not config.classifier.word_table:
+            begin_with_shares(model, train, len(labels))
         texts = list(read_lines(run.held_out("validation", "source")))
         task = MultiLabelTask if is_multi_label else ClassificationTask
         table = None
