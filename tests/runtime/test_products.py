@@ -54,7 +54,7 @@ def test_a_row_has_the_same_bits_in_any_company_and_by_any_number_of_threads(in_
     assert weights.has("a.weight")
 
 
-@pytest.mark.parametrize("rows", [1, 2, 4, 5, 6, 13])
+@pytest.mark.parametrize("rows", [1, 2, 4, 5, 6, 13, 62, 495])
 def test_products_of_the_largest_bytes_are_exact(rows: int) -> None:
     chance = np.random.default_rng(1)
     signs = chance.choice([-127.0, 127.0], (rows + 70, 520)).astype(np.float32)

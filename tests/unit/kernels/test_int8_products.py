@@ -252,8 +252,12 @@ def test_what_is_no_number_stays_none_and_zeros_stay_zeros(poison: float) -> Non
 @needs_kernels
 @pytest.mark.parametrize(
     ("without", "instructions"),
-    [(("-mno-avx512vnni", "-mno-avxvnni"), {"avx512_vnni", "avx_vnni"}), (("-mno-amx-int8",), {"amx_int8"})],
-    ids=["byte products", "tiles"],
+    [
+        (("-mno-avx512vnni", "-mno-avxvnni"), {"avx512_vnni", "avx_vnni"}),
+        (("-mno-amx-int8",), {"amx_int8"}),
+        (("-mno-avx2",), {"avx2"}),
+    ],
+    ids=["byte products", "tiles", "long vectors"],
 )
 def test_processors_that_lack_instructions_find_the_same_bits(
     without: tuple[str, ...], instructions: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -19,9 +19,9 @@ typedef struct {
     int64_t step, width, panels;
     int64_t rows, in_block, blocks; /* of rows, each but the last with so many of them */
     int8_t *bytes;  /* (panels, blocks, BLOCK_ROWS / 4, 64, 4); entries of ENTRY_BYTES in the left factor,
-                   * whose tiles, where there are any, are transposed */
+                   * which is laid out by lay_in_groups() or lay_in_rows() */
     float *scale;   /* (panels, blocks, 64) */
-    int32_t *shift; /* the same */
+    int32_t *shift; /* the same; of the left factor, sums of own_products() */
     float *total;   /* the same, of numbers before they are rounded; null: are not wanted */
 } Columns;
 
@@ -50,6 +50,28 @@ static void lay_in_rows(int8_t *panel, int64_t inputs) {
 }
 #endif
 
+#if !MULTIPLIES_BYTES
+/* In place: of BYTE_ROWS columns at a time, which are multiplied at once, all fours as unsigned entries of 16 bits. `own` gets the
+ * sums of their own_products(). */
+static void lay_in_groups(int8_t *panel, int32_t *own, int64_t quads) {
+    ivec bytes[BYTE_PANEL * BLOCK_ROWS / QUAD / LANES], sums[BYTE_PANEL / LANES] = {{0}};
+    for (int64_t quad = 0, i = 0; quad < quads; quad++)
+        for (int at = 0; at < BYTE_PANEL / LANES; at++, i++) {
+            /* two's complement plus 128 */
+            bytes[i] = *(const ivec *)(panel + i * sizeof(ivec)) ^ (int32_t)0x80808080;
+            sums[at] += own_products((Fours){(halves)(bytes[i] & 0x00ff00ff), (halves)(bytes[i] >> 8 & 0x00ff00ff)});
+        }
+    memcpy(own, sums, sizeof sums);
+    for (int64_t first = 0; first < BYTE_PANEL; first += BYTE_ROWS)
+        for (int64_t quad = 0; quad < quads; quad++, panel += BYTE_ROWS * QUAD * ENTRY_BYTES) {
+            int32_t from[BYTE_ROWS], to[2 * BYTE_ROWS];
+            memcpy(from, (const int32_t *)bytes + quad * BYTE_PANEL + first, sizeof from);
+            for (int i = 0; i < BYTE_ROWS; i++) to[2 * i] = from[i] & 0x00ff00ff, to[2 * i + 1] = from[i] >> 8 & 0x00ff00ff;
+            memcpy(panel, to, sizeof to);
+        }
+}
+#endif
+
 static void pack_block(const Columns *c, int64_t panel, int64_t block, int is_float32, int is_left) {
     int64_t first = panel * BYTE_PANEL, begin = block * c->in_block, index = panel * c->blocks + block;
     int64_t some = smaller_of(c->width - first, BYTE_PANEL), inputs = rows_in(c, block), width = laid_out(inputs);
@@ -66,9 +88,12 @@ static void pack_block(const Columns *c, int64_t panel, int64_t block, int is_fl
     else
         pack_columns(to, scale, shift, total, from, c->step, some, inputs, width, 0);
     if (!is_left) return;
+#if MULTIPLIES_BYTES
     /* two's complement plus 128 */
     for (int64_t i = 0; i < BYTE_PANEL * width; i++) to[i] ^= -128;
-    spread((uint8_t *)to, BYTE_PANEL * width / QUAD);
+#else
+    lay_in_groups(to, shift, groups_of(inputs, QUAD));
+#endif
 #if HAS_TILES
     if (tiles_allowed) lay_in_rows(to, width);
 #endif
@@ -104,16 +129,18 @@ typedef struct {
     const uint8_t *from;
     const int8_t *weight;
     const float *scales_a, *scales_b;
-    const int32_t *shift;
+    const int32_t *shift, *own_a; /* of a, sums of own_products() */
     int64_t inputs;
 } Block;
 
+#if MULTIPLIES_BYTES
 INLINE void add_block(vec sums[][BYTE_VECTORS], const Block *b, int64_t first, const int count) {
     ivec products[BYTE_ROWS][BYTE_VECTORS];
     byte_products(products, b->from + first * QUAD * ENTRY_BYTES, QUAD * ENTRY_BYTES, BYTE_PANEL * QUAD * ENTRY_BYTES,
                   b->weight, b->shift, groups_of(b->inputs, QUAD), count);
     add_scaled(sums + first, products, b->scales_a + first, b->scales_b, count);
 }
+#endif
 
 #if HAS_TILES
 /* The same of a whole panel. Sums are added while tiles compute the next. */
@@ -130,6 +157,7 @@ INLINE void add_tiles(vec sums[][BYTE_VECTORS], const Block *b) {
 }
 #endif
 
+#if MULTIPLIES_BYTES
 INLINE void add_panel(vec sums[][BYTE_VECTORS], const Block *b, int tiles) {
     int64_t first = 0;
 #if HAS_TILES
@@ -141,6 +169,22 @@ INLINE void add_panel(vec sums[][BYTE_VECTORS], const Block *b, int tiles) {
     for (; first + BYTE_ROWS <= BYTE_PANEL; first += BYTE_ROWS) add_block(sums, b, first, BYTE_ROWS);
     if (first < BYTE_PANEL) add_block(sums, b, first, BYTE_PANEL % BYTE_ROWS);
 }
+#else
+/* The same, with weights that are 16 bits already, and their own_products(). */
+INLINE void add_panel(vec sums[][BYTE_VECTORS], const Block *b, const Fours *weights, const ivec *own) {
+    const int64_t four = QUAD * ENTRY_BYTES, quads = groups_of(b->inputs, QUAD);
+    for (int64_t first = 0; first < BYTE_PANEL; first += BYTE_ROWS) {
+        ivec products[BYTE_ROWS][BYTE_VECTORS];
+#pragma GCC unroll 4
+        for (int r = 0; r < BYTE_ROWS; r++)
+#pragma GCC unroll 4
+            for (int i = 0; i < BYTE_VECTORS; i++)
+                products[r][i] = -*(const ivec *)(b->shift + i * LANES) - own[i] - (BY_SUMS ? b->own_a[first + r] : 0);
+        add_long_quads(products, b->from + first * quads * four, four, BYTE_ROWS * four, weights, quads);
+        add_scaled(sums + first, products, b->scales_a + first, b->scales_b, BYTE_ROWS);
+    }
+}
+#endif
 
 /* `count` panels of the columns of a from `p` on, times a part of panel `q` of those of b. */
 static void part_product(void *to, const Columns *a, const Columns *b, int64_t p, int64_t count, int64_t q, int64_t part,
@@ -148,15 +192,25 @@ static void part_product(void *to, const Columns *a, const Columns *b, int64_t p
     vec sums[MULTIPLIED_TOGETHER][BYTE_PANEL][BYTE_VECTORS];
     const int tiles = begin_tiles(BYTE_PANEL);
     memset(sums, 0, count * sizeof sums[0]);
-    for (int64_t block = 0; block < a->blocks; block++)
+    for (int64_t block = 0; block < a->blocks; block++) {
+        int64_t rows = rows_in(a, block), of_b = (q * b->blocks + block) * BYTE_PANEL;
+        const int8_t *weight = b->bytes + of_b * BLOCK_ROWS + part * QUAD;
+#if !MULTIPLIES_BYTES
+        Fours weights[BLOCK_ROWS / QUAD * BYTE_VECTORS];
+        ivec own[BYTE_VECTORS];
+        lengthen_part(weights, own, weight, groups_of(rows, QUAD));
+#endif
         for (int64_t i = 0; i < count; i++) {
-            int64_t rows = rows_in(a, block);
-            int64_t of_a = ((p + i) * a->blocks + block) * BYTE_PANEL, of_b = (q * b->blocks + block) * BYTE_PANEL;
+            int64_t of_a = ((p + i) * a->blocks + block) * BYTE_PANEL;
             const uint8_t *from = (const uint8_t *)a->bytes + of_a * BLOCK_ROWS * ENTRY_BYTES;
-            const int8_t *weight = b->bytes + of_b * BLOCK_ROWS + part * QUAD;
-            Block added = {from, weight, a->scale + of_a, b->scale + of_b + part, b->shift + of_b + part, rows};
+            Block added = {from, weight, a->scale + of_a, b->scale + of_b + part, b->shift + of_b + part, a->shift + of_a, rows};
+#if MULTIPLIES_BYTES
             add_panel(sums[i], &added, tiles);
+#else
+            add_panel(sums[i], &added, weights, own);
+#endif
         }
+    }
     end_tiles(tiles);
     int64_t column = q * BYTE_PANEL + part, end = smaller_of((p + count) * BYTE_PANEL, a->width);
     int streams = a->width * b->width >= MIN_STREAMED;

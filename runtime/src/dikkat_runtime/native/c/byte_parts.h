@@ -194,6 +194,66 @@ INLINE void add_row(ivec *sums, Fours entries, const Fours *weights) {
 }
 #endif
 
+/* Whether products of many rows are found from sums of entries and weights, which Zen 3 has more units for than for products. */
+#define BY_SUMS (LANES == 8 && BYTE_VECTORS == 2 && !MULTIPLIES_BYTES)
+
+/* a - b, whose lanes may be beyond 32 bits where a row is no number. */
+INLINE ivec wrapped_difference(ivec a, ivec b) {
+    typedef uint32_t unsigned_lanes __attribute__((vector_size(4 * LANES)));
+    return (ivec)((unsigned_lanes)a - (unsigned_lanes)b);
+}
+
+#if !MULTIPLIES_BYTES
+/* In each lane f[0] f[1] + f[2] f[3] where products are found from sums, else zero. */
+INLINE ivec own_products(Fours f) { return BY_SUMS ? products_of_pairs(f.even, f.odd) : (ivec){0}; }
+
+#if BY_SUMS
+/* sums += the products of a row with the weights of a part, and own_products() of both (Winograd 1968, "A New Algorithm for
+ * Inner Product"): (e0 + w1) (e1 + w0) = e0 w0 + e1 w1 + e0 e1 + w0 w1, all exact in 32 bits. In this order for the same
+ * reason as in add_row(). */
+INLINE void add_row_with_own(ivec *sums, Fours entries, const Fours *weights) {
+    halves first, second;
+    __asm__("vpaddw %[odd0], %[even], %[first]\n\t"
+            "vpaddw %[odd1], %[even], %[even]\n\t"
+            "vpaddw %[even0], %[odd], %[second]\n\t"
+            "vpaddw %[even1], %[odd], %[odd]\n\t"
+            "vpmaddwd %[first], %[second], %[second]\n\t"
+            "vpmaddwd %[even], %[odd], %[odd]\n\t"
+            "vpaddd %[second], %[sums0], %[sums0]\n\t"
+            "vpaddd %[odd], %[sums1], %[sums1]"
+            : [sums0] "+x"(sums[0]), [sums1] "+x"(sums[1]), [even] "+&x"(entries.even), [odd] "+&x"(entries.odd),
+              [first] "=&x"(first), [second] "=&x"(second)
+            : [even0] "x"(weights[0].even), [odd0] "x"(weights[0].odd), [even1] "x"(weights[1].even), [odd1] "x"(weights[1].odd));
+}
+#else
+INLINE void add_row_with_own(ivec *sums, Fours entries, const Fours *weights) { add_row(sums, entries, weights); }
+#endif
+
+/* Weights of a part as numbers of 16 bits, BYTE_VECTORS for each quad; `own` gets the sums of their own_products(). */
+INLINE void lengthen_part(Fours *to, ivec own[BYTE_VECTORS], const int8_t *weight, int64_t quads) {
+    for (int i = 0; i < BYTE_VECTORS; i++) own[i] = (ivec){0};
+    for (int64_t quad = 0; quad < quads; quad++, weight += BYTE_PANEL * QUAD)
+        for (int i = 0; i < BYTE_VECTORS; i++) {
+            *to = signed_fours(*(const loose_ivec *)(weight + i * LANES * QUAD));
+            own[i] += own_products(*to++);
+        }
+}
+
+/* sums += BYTE_PART outputs for BYTE_ROWS rows, and own_products() of both. Rows, and fours of entries of a row, are so many
+ * bytes apart. */
+INLINE void add_long_quads(ivec sums[][BYTE_VECTORS], const uint8_t *from, int64_t row_step, int64_t quad_step, const Fours *weights,
+                           int64_t quads) {
+#pragma GCC unroll 4
+    for (int64_t quad = 0; quad < quads; quad++, from += quad_step, weights += BYTE_VECTORS) {
+        Fours w[BYTE_VECTORS];
+#pragma GCC unroll 4
+        for (int i = 0; i < BYTE_VECTORS; i++) w[i] = weights[i];
+#pragma GCC unroll 4
+        for (int r = 0; r < BYTE_ROWS; r++) add_row_with_own(sums[r], entries_at(from + r * row_step), w);
+    }
+}
+#endif
+
 /* sums += BYTE_PART outputs for `rows` rows, a constant where this is used. Rows, and fours of entries of a row, are so many
  * bytes apart; the weights of four inputs are a panel apart. */
 INLINE void add_quads(ivec sums[][BYTE_VECTORS], const uint8_t *from, int64_t row_step, int64_t quad_step,

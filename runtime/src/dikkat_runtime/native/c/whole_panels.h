@@ -20,6 +20,8 @@
 /* Rows from which it pays to make weights of 16 bits of a chunk once for all. */
 #define MANY_BYTE_ROWS 12
 #define PARTS (BYTE_PANEL / BYTE_PART)
+/* Rows whose own_products() are found before any product. */
+#define ROWS_OF_OWN (8 * KEPT_ROWS)
 
 typedef ivec PartSums[BYTE_VECTORS];
 
@@ -109,18 +111,15 @@ CHUNK_OF(6)
 #undef CHUNK_OF
 
 #if !MULTIPLIES_BYTES
-/* kept += the products of BYTE_ROWS rows with weights that are 16 bits already. */
-__attribute__((noinline)) static void chunk_of_fours(PartSums *kept, const Chunk *chunk, int64_t row, const Fours *weights) {
+/* kept += the products of BYTE_ROWS rows with weights that are 16 bits already, and the own_products() of the rows. */
+__attribute__((noinline)) static void chunk_of_fours(PartSums *kept, const Chunk *chunk, int64_t row, const Fours *weights,
+                                                     const ivec *own) {
     ivec sums[BYTE_ROWS][BYTE_VECTORS];
-    const uint8_t *from = chunk->entries + row * chunk->row_bytes;
-    copy_sums(sums, (const PartSums *)kept + row, BYTE_ROWS);
-    for (int64_t quad = 0; quad < chunk->quads; quad++, from += QUAD * ENTRY_BYTES, weights += BYTE_VECTORS) {
-        Fours w[BYTE_VECTORS];
 #pragma GCC unroll 4
-        for (int i = 0; i < BYTE_VECTORS; i++) w[i] = weights[i];
+    for (int r = 0; r < BYTE_ROWS; r++)
 #pragma GCC unroll 4
-        for (int r = 0; r < BYTE_ROWS; r++) add_row(sums[r], entries_at(from + r * chunk->row_bytes), w);
-    }
+        for (int i = 0; i < BYTE_VECTORS; i++) sums[r][i] = wrapped_difference(kept[row + r][i], own[i]);
+    add_long_quads(sums, chunk->entries + row * chunk->row_bytes, chunk->row_bytes, QUAD * ENTRY_BYTES, weights, chunk->quads);
     copy_sums(kept + row, (const PartSums *)sums, BYTE_ROWS);
 }
 
@@ -128,19 +127,38 @@ __attribute__((noinline)) static void chunk_of_fours(PartSums *kept, const Chunk
  * little: at once it would be waited for. */
 static int64_t chunk_of_many(PartSums *kept, const Chunk *chunk, int64_t count) {
     Fours weights[CHUNK_QUADS * BYTE_VECTORS];
-    for (int64_t quad = 0; quad < chunk->quads; quad++)
-        for (int i = 0; i < BYTE_VECTORS; i++)
-            weights[quad * BYTE_VECTORS + i] =
-                signed_fours(*(const loose_ivec *)(chunk->weight + (quad * BYTE_PANEL + i * LANES) * QUAD));
+    ivec own[BYTE_VECTORS];
+    lengthen_part(weights, own, chunk->weight, chunk->quads);
     int64_t row = 0, bytes = chunk->quads * BYTE_PART * QUAD;
     Prefetch next = {(const char *)chunk->next, bytes, groups_of(bytes, count / BYTE_ROWS * 64) * 64};
     for (; row + BYTE_ROWS <= count; row += BYTE_ROWS) {
         prefetch_share(&next);
-        chunk_of_fours(kept, chunk, row, weights);
+        chunk_of_fours(kept, chunk, row, weights, own);
     }
     return row;
 }
 #endif
+
+/* Of so many rows, those whose products are found with their own_products(). */
+INLINE int64_t rows_with_own(int64_t count) { return BY_SUMS && count >= MANY_BYTE_ROWS ? count / BYTE_ROWS * BYTE_ROWS : 0; }
+
+/* The own_products() of rows of so many fours. */
+static void own_products_of_rows(int32_t *to, const uint8_t *entries, int64_t quads, int64_t rows) {
+#if BY_SUMS
+    for (int64_t row = 0; row < rows; row++) {
+        __m256i sums = _mm256_setzero_si256();
+        for (int64_t i = 0; i < quads; i += LANES / 2, entries += sizeof sums) {
+            /* pairs 0 and 2 lie before pairs 1 and 3 */
+            __m256i pairs = _mm256_loadu_si256((const __m256i *)entries);
+            sums = _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, _mm256_srli_epi64(pairs, 32)));
+        }
+        __m128i half = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+        to[row] = _mm_cvtsi128_si32(_mm_add_epi32(half, _mm_unpackhi_epi64(half, half)));
+    }
+#else
+    (void)to, (void)entries, (void)quads, (void)rows;
+#endif
+}
 
 /* kept += the products of `count` rows with a part of a chunk. */
 static void chunk_of_rows(PartSums *kept, const Chunk *chunk, int64_t count) {
@@ -163,12 +181,17 @@ static void chunk_of_rows(PartSums *kept, const Chunk *chunk, int64_t count) {
         }
 }
 
-/* Sums of a panel of `count` rows, for each part those of all rows; shift and weights are the panel's. */
-static void panel_of_rows(PartSums *sums, const uint8_t *entries, const int8_t *weight, const int32_t *shift, int64_t quads,
-                          int64_t count) {
+/* Sums of a panel of `count` rows, for each part those of all rows; shift and weights are the panel's. `own` has the
+ * own_products() of the rows, where they are needed. */
+static void panel_of_rows(PartSums *sums, const uint8_t *entries, const int8_t *weight, const int32_t *shift, const int32_t *own,
+                          int64_t quads, int64_t count) {
+    int64_t with_own = rows_with_own(count);
     for (int part = 0; part < PARTS; part++)
-        for (int64_t row = part * count; row < (part + 1) * count; row++)
-            for (int i = 0; i < BYTE_VECTORS; i++) sums[row][i] = -*(const ivec *)(shift + part * BYTE_PART + i * LANES);
+        for (int64_t row = 0; row < count; row++)
+            for (int i = 0; i < BYTE_VECTORS; i++) {
+                ivec start = -*(const ivec *)(shift + part * BYTE_PART + i * LANES);
+                sums[part * count + row][i] = row < with_own ? wrapped_difference(start, (ivec){0} + own[row]) : start;
+            }
     for (int64_t start = 0; start < quads; start += CHUNK_QUADS, entries += CHUNK_QUADS * QUAD * ENTRY_BYTES) {
         int64_t some = smaller_of(quads - start, CHUNK_QUADS);
         for (int part = 0; part < PARTS; part++) {
@@ -180,24 +203,32 @@ static void panel_of_rows(PartSums *sums, const uint8_t *entries, const int8_t *
     }
 }
 
-/* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. */
-INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Epilogue *epilogue,
-                               int64_t start, int64_t end, int is_float32) {
-    if (!rows->count) return;
-    int64_t quads = rows->width / QUAD, even = groups_of(rows->count, groups_of(rows->count, KEPT_ROWS));
-    int64_t together = groups_of(even, BYTE_ROWS) * BYTE_ROWS;
+/* Outputs `start` to `end` of the rows from `begin` on, ROWS_OF_OWN at most; `start` is a multiple of BYTE_PANEL. */
+INLINE void products_of_some(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Epilogue *epilogue, int64_t start,
+                             int64_t end, int64_t begin, int is_float32) {
+    int64_t quads = rows->width / QUAD, row_bytes = rows->width * ENTRY_BYTES, some = smaller_of(rows->count - begin, ROWS_OF_OWN);
+    int64_t even = groups_of(some, groups_of(some, KEPT_ROWS)), together = groups_of(even, BYTE_ROWS) * BYTE_ROWS;
+    int32_t own[ROWS_OF_OWN];
+    own_products_of_rows(own, rows->entries + begin * row_bytes, quads, rows_with_own(some));
     for (int64_t first = start; first < end; first += BYTE_PANEL)
-        for (int64_t row = 0; row < rows->count; row += together) {
+        for (int64_t at = 0; at < some; at += together) {
             PartSums sums[PARTS * KEPT_ROWS];
-            int64_t count = smaller_of(rows->count - row, together);
-            const uint8_t *entries = rows->entries + row * rows->width * ENTRY_BYTES;
+            int64_t count = smaller_of(some - at, together), row = begin + at;
+            const uint8_t *entries = rows->entries + row * row_bytes;
             const int8_t *weight = weights_of(packed->weight, first, quads);
             if (count == 1)
                 panel_of_one_row(sums, entries, weight, packed->shift + first, quads);
             else
-                panel_of_rows(sums, entries, weight, packed->shift + first, quads, count);
+                panel_of_rows(sums, entries, weight, packed->shift + first, own + at, quads, count);
             end_panel(to, to_step, rows, packed, epilogue, first, end, sums, row, count, is_float32);
         }
+}
+
+/* Outputs `start` to `end` of all rows, `start` a multiple of BYTE_PANEL. */
+INLINE void quantized_products(void *to, int64_t to_step, Rows *rows, const Packed *packed, const Epilogue *epilogue,
+                               int64_t start, int64_t end, int is_float32) {
+    for (int64_t row = 0; row < rows->count; row += ROWS_OF_OWN)
+        products_of_some(to, to_step, rows, packed, epilogue, start, end, row, is_float32);
 }
 
 #if SIGNED_ROWS
