@@ -259,6 +259,18 @@ HEADS = [
         "self._dense, self._norm, width = None, None, settings.embedding_width",
     ),
     Mutation(
+        "tests/unit/text/test_remembered_words.py::test_the_ids_of_a_text_are_those_of_the_library",
+        f"{_RUNTIME}/text/tokenizer.py",
+        "word and word == word.strip()",
+        "word",
+    ),
+    Mutation(
+        "tests/parity/test_word_table_kernel.py::test_the_kernel_scores_as_numpy",
+        f"{_RUNTIME}/text/text_ngrams.py",
+        "text.isascii() and not self._has_dotted_i",
+        "text.isascii()",
+    ),
+    Mutation(
         "tests/parity/test_sentence_folders.py::test_every_pooling_is_theirs",
         f"{_RUNTIME}/engine/native_texts.py",
         "mask * order * 2 /",

@@ -6,7 +6,9 @@ import json
 import re
 import shutil
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.command_lines import run_without_dikkat as runtime_command
@@ -18,6 +20,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_metadata
 from dikkat.web.opening import open_for_web
 from dikkat_runtime.cli.main import run as dikkat_command
+from dikkat_runtime.engine.native import EncoderKernel
 from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, DikkatError
 from dikkat_runtime.server.models import Catalog
@@ -205,3 +208,30 @@ def test_the_server_does_not_load_a_translator_that_overflows(runs: dict[str, Pa
     run.save_weights({name: 0 * weights + 3e38 for name, weights in run.load_weights().items()}, {"step": "1"})
     with pytest.raises(DataError, match="numbers that are not finite"):
         Catalog([f"en-tr={run.path}"])
+
+
+def test_every_door_classifies_by_the_kernel_of_whole_encoders(
+    runs: dict[str, Path], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Library, both commands, many files and the server; the torch engine alone does without."""
+    counts, run, encode = [0], runs["classifier"], EncoderKernel.run
+
+    def counted(self: EncoderKernel, *arguments: Any, **options: Any) -> Any:
+        counts[-1] += 1
+        return encode(self, *arguments, **options)
+
+    monkeypatch.setattr(EncoderKernel, "run", counted)
+    lines = tmp_path / "lines.txt"
+    lines.write_text(TEXT, encoding="utf-8")
+    commands = [partial(command, ["classify", str(run), str(lines)]) for command in (dikkat_command, runtime_command)]
+    served = Catalog([f"one={run}"]).models[0].model
+    doors: list[Callable[[], object]] = [
+        *(partial(door, run) for door in LIBRARIES["classifier"]),
+        *commands,
+        partial(served.classify, [TEXT]),
+    ]
+    for door in doors:
+        counts.append(0)
+        door()
+    by_torch = [number for number, count in enumerate(counts[1:]) if not count]
+    assert (len(doors), by_torch) == (9, [2])

@@ -82,6 +82,16 @@ def test_a_text_has_the_same_bits_in_any_company_and_by_any_number_of_threads(na
     np.testing.assert_array_equal(native.logits(rows[::-1])[::-1], logits)
 
 
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_threads_that_share_the_products_of_one_text_change_no_bit(precision: Precision) -> None:
+    own = {"model_dim": 256, "feed_forward_dim": 1000, "encoder_layers": 1, "positions": "rotary"}
+    row = np.random.default_rng(6).integers(4, 60, 600).tolist()
+    alone, *others = (classifier(own, precision, threads).hidden([row]).states for threads in (1, 2, 5))
+    for states in others:
+        np.testing.assert_array_equal(states, alone)
+    assert np.isfinite(alone).all()
+
+
 @pytest.mark.parametrize("pooling", ["mean", "first", "max", "attention"])
 def test_other_ids_are_hidden_by_the_blocks(pooling: Pooling) -> None:
     native, rows = classifier(SHAPES["rotary"], "float32", 2, pooling), rows_of(3)

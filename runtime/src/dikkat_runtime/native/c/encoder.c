@@ -19,6 +19,8 @@
 #define MAX_COUNT 96
 /* Linear layers of an encoder block: self-attention in and out, feed-forward. */
 #define LINEARS 4
+/* Multiply-adds of a product from which it pays to wake another thread for a part of its outputs, estimated. */
+#define MIN_SHARED (1 << 24)
 /* What encoder_run() returns where a state is no finite number; the others are in indices.h. */
 #define NOT_FINITE 3
 
@@ -49,6 +51,7 @@ SIZE_OF(Encoder);
 /* The activations of a chunk, rows padded with zeros. */
 typedef struct {
     float *sum, *input, *change, *projected, *context, *hidden, *head, *product;
+    int64_t threads, per_thread; /* that share a product, and numbers of `product` for each */
 } Activations;
 
 INLINE int64_t largest_of(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -68,36 +71,58 @@ static int64_t head_scratch(const Encoder *e, int64_t rows) {
     return e->head_width * padded(rows) + rows * width + block_of(rows) * (padded(rows) + width);
 }
 
-static int64_t activation_size(const Encoder *e, int64_t rows) {
+/* Numbers for a chunk of so many rows, of which `threads` share each product. */
+static int64_t activation_size(const Encoder *e, int64_t rows, int64_t threads) {
     int64_t row = 3 * padded(e->width) + padded(3 * joined_width(e)) + padded(joined_width(e)) + padded(e->hidden);
-    return padded(rows * row + head_scratch(e, rows)) + padded(product_scratch(e, rows));
+    return padded(rows * row + head_scratch(e, rows)) + threads * padded(product_scratch(e, rows));
 }
 
-INLINE Activations activations(const Encoder *e, float *scratch, int64_t rows) {
+INLINE Activations activations(const Encoder *e, float *scratch, int64_t rows, int64_t threads) {
     int64_t width = rows * padded(e->width), joined = joined_width(e);
-    Activations a = {.sum = scratch};
+    Activations a = {.sum = scratch, .threads = threads, .per_thread = padded(product_scratch(e, rows))};
     a.input = a.sum + width, a.change = a.input + width, a.projected = a.change + width;
     a.context = a.projected + rows * padded(3 * joined), a.hidden = a.context + rows * padded(joined);
     a.head = a.hidden + rows * padded(e->hidden), a.product = a.head + padded(head_scratch(e, rows));
     return a;
 }
 
-/* Of the sentences `first` to `end`. */
-static void product(const Encoder *e, float *to, const float *from, const Linear *linear, int64_t first, int64_t end,
-                    const Activations *a) {
-    int64_t rows = e->starts[end] - e->starts[first], outputs = linear->outputs;
-    int64_t to_step = padded(outputs), from_step = padded(linear->inputs);
+typedef struct {
+    const Encoder *encoder;
+    const Activations *activations;
+    const Linear *linear;
+    float *to;
+    const float *from;
+    int64_t first, end, part; /* sentences; outputs of a share */
+} Product;
+
+static void product_share(const void *job, int64_t index, int64_t thread) {
+    const Product *p = job;
+    const Encoder *e = p->encoder;
+    const Linear *linear = p->linear;
+    int64_t rows = e->starts[p->end] - e->starts[p->first], start = index * p->part;
+    int64_t end = smaller_of(linear->outputs, start + p->part);
+    int64_t to_step = padded(linear->outputs), from_step = padded(linear->inputs);
+    float *scratch = p->activations->product + p->activations->per_thread * thread;
     if (!e->adapters) {
-        linear_rows(to, to_step, from, from_step, linear, rows, 0, outputs, a->product);
+        linear_rows(p->to, to_step, p->from, from_step, linear, rows, start, end, scratch);
         return;
     }
-    base_rows(to, to_step, from, from_step, linear, rows, 0, outputs, a->product);
-    for (int64_t sentence = first, row = 0, count; sentence < end; sentence++, row += count) {
+    base_rows(p->to, to_step, p->from, from_step, linear, rows, start, end, scratch);
+    for (int64_t sentence = p->first, row = 0, count; sentence < p->end; sentence++, row += count) {
         const Linear *own = e->adapters[sentence] + (linear - e->linears);
         count = e->starts[sentence + 1] - e->starts[sentence];
         if (own->rank)
-            add_low_rank(to + row * to_step, to_step, from + row * from_step, from_step, own, count, 0, outputs, a->product);
+            add_low_rank(p->to + row * to_step, to_step, p->from + row * from_step, from_step, own, count, start, end, scratch);
     }
+}
+
+/* Of the sentences `first` to `end`. */
+static void product(const Encoder *e, float *to, const float *from, const Linear *linear, int64_t first, int64_t end,
+                    const Activations *a) {
+    int64_t panel = panel_of(linear), panels = groups_of(linear->outputs, panel);
+    int64_t size = (e->starts[end] - e->starts[first]) * linear->inputs * linear->outputs;
+    int64_t threads = smaller_of(smaller_of(a->threads, panels), size / MIN_SHARED + 1), part = groups_of(panels, threads) * panel;
+    share_out(threads, groups_of(linear->outputs, part), 1, product_share, &(Product){e, a, linear, to, from, first, end, part});
 }
 
 /* Twin: nn/functional.py, fused_attention, for one head of one sentence, whose rows are `count` from `first` on. */
@@ -236,13 +261,14 @@ typedef struct {
     const Encoder *encoder;
     float *x, *scratch;
     int64_t per_thread, most; /* numbers of the scratch for each thread; rows of a chunk */
+    int64_t together;         /* threads that share a product */
     const int64_t *ends;
     int *not_finite; /* whether a state is no finite number */
 } Run;
 
 static void run_chunk(const void *job, int64_t index, int64_t thread) {
     const Run *r = job;
-    Activations a = activations(r->encoder, r->scratch + r->per_thread * thread, r->most);
+    Activations a = activations(r->encoder, r->scratch + r->per_thread * thread, r->most, r->together);
     if (chunk(r->encoder, &a, r->x, index ? r->ends[index - 1] : 0, r->ends[index])) __atomic_store_n(r->not_finite, 1, __ATOMIC_RELAXED);
 }
 
@@ -254,11 +280,13 @@ int encoder_run(const Encoder *e, float *x) {
     int not_finite = 0;
     int64_t most, *ends = malloc(sizeof(int64_t) * (e->sentences + 1));
     if (!ends) return NO_MEMORY;
-    int64_t count = chunks(e, ends, &most), threads = count < e->threads ? count : e->threads;
-    int64_t per_thread = activation_size(e, most);
+    int64_t count = chunks(e, ends, &most);
+    /* fewer chunks than threads are computed one after the other, each by all of them */
+    int64_t threads = count < e->threads ? 1 : e->threads, together = e->threads / threads;
+    int64_t per_thread = activation_size(e, most, together);
     float *scratch = count ? aligned_alloc(64, sizeof(float) * per_thread * threads) : 0;
     if (scratch) memset(scratch, 0, sizeof(float) * per_thread * threads);
-    Run run = {e, x, scratch, per_thread, most, ends, &not_finite};
+    Run run = {e, x, scratch, per_thread, most, together, ends, &not_finite};
     if (scratch) share_out(threads, count, 1, run_chunk, &run);
     free(scratch), free(ends);
     return count && !scratch ? NO_MEMORY : not_finite ? NOT_FINITE : 0;
