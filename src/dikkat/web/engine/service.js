@@ -143,7 +143,7 @@ function unseenIn(tokenizer, ids, text) {
     const split = [...charactersOf(ids.map((id) => tokenizer.bytes(id)))].filter(({ owners }) => owners[0] !== owners.at(-1));
     return [...new Set(split.map((character) => character.text))];
   }
-  if (!ids.includes(UNK)) return [];
+  if (!ids.includes(tokenizer.unknown)) return [];
   const parts = tokenizer.joiner ? text.split(/\p{White_Space}+/u) : [...text];
-  return [...new Set(parts.filter((part) => tokenizer.encode(part).includes(UNK)))];
+  return [...new Set(parts.filter((part) => tokenizer.encode(part).includes(tokenizer.unknown)))];
 }
