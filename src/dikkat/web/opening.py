@@ -1,19 +1,21 @@
 """Read a run directory for the browser: checked settings, weights and tokenizers, whatever kind of model it holds."""
 
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from dikkat.web.model_file import WebModel
+from dikkat.web.model_file import KEPT_OF_TOKENIZER, WebModel
 from dikkat.web.reading_table import ngram_table, reading_table
 from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.forced_attention import FORCED, ForcedAttention
 from dikkat_runtime.engine.native_texts import NativeStack
 from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName, native_precision, read_record
-from dikkat_runtime.engine.settings import COMMON, NeedsTorchError, model_settings
+from dikkat_runtime.engine.settings import STACK, NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
@@ -25,10 +27,26 @@ from dikkat_runtime.tasks.classifier import decision_of, open_word_table
 from dikkat_runtime.tasks.opening import load_tokenizers, native_classifier, native_language_model, vocabulary_sizes
 from dikkat_runtime.tasks.reading import default_limits, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.word_table import WordTable
+from dikkat_runtime.text.foreign_tokenizer import load_tokenizer, special_tokens_of
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
 _COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,), "target_prefix": (None,)}
 """The settings of translators that the browser engine computes."""
+_COMPUTED_OF_STACKS = {
+    **STACK,
+    "score": ("scaled_dot", "dot"),
+    "first_norm": (True,),
+    "relative_bias": (False,),
+    "relative_span": (None,),
+    "embedding_dim": (None,),
+    "output_transform": (None,),
+}
+"""Those of classifiers and language models."""
+_READ_OF_VOCABULARIES = {
+    "BPE", "WordLevel", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Prepend", "Replace", "Sequence", "WhitespaceSplit",
+    "Digits", "Split", "ByteLevel", "ByteFallback", "Fuse", "Strip",
+}  # fmt: skip
+"""The parts of a tokenizer.json that it reads."""
 _MAX_EXAMPLE_LENGTH = 100
 """Characters."""
 MAX_SOURCE_TOKENS = 256
@@ -47,16 +65,26 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     kinds = {"translator": _translator, "classifier": _classifier, "lm": _language_model}
     config = read_config(run, *kinds)
     read = kinds[config["task"]]
-    if read_tokenizer(checked(run, TOKENIZER))[0]["model"]["type"] == "Unigram":
+    if precision == "int4" and config["task"] != "lm":
+        raise UsageError("{run}: in a page int4 is for language models; take int8", run)
+    if unread := _component_types(read_tokenizer(checked(run, TOKENIZER))[0]) - _READ_OF_VOCABULARIES:
         raise UsageError(
-            "{run}: the browser engine does not read the vocabulary of SentencePiece that this model has", run
-        )
+            "{run}: the browser engine does not read the vocabulary of this model, which has the parts {parts}"
+        ).fill(run, ", ".join(sorted(unread)))
     try:
         if config["task"] != "translator":
-            model_settings(config, str(run / "config.json"), COMMON)
+            settings = model_settings(config, str(run / "config.json"), _COMPUTED_OF_STACKS)
+            if settings.global_tokens and "window" in settings.layer_kinds:
+                raise NeedsTorchError(str(run), f"model.global_tokens = {settings.global_tokens}")
         return read(run, config, chosen_precision(run, precision))
     except NeedsTorchError as error:
         raise UsageError("{run}: the browser engine lacks a part of this model: {reason}", run, error.reason) from None
+
+
+def _component_types(settings: Mapping[str, Any]) -> set[str]:
+    """Return the types of all parts of a tokenizer.json that turn text into ids and back."""
+    parts = json.dumps([settings.get(name) for name in KEPT_OF_TOKENIZER])
+    return {settings["model"]["type"], *re.findall(r'"type": "(\w+)"', parts)}
 
 
 def chosen_precision(run: Path, asked: PrecisionName) -> NativePrecision:
@@ -123,6 +151,7 @@ def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision
     labels = list(labels_of(run, config))
     decision = decision_of(run, section_settings, len(labels))
     language = str(section(config, "data", run).get("source_language", ""))
+    Tokenizer.load(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
     table = open_word_table(run, section_settings, len(labels), language)
     details = {
         "maxTokens": most,
@@ -155,7 +184,16 @@ def _language_model(run: Path, config: Mapping[str, Any], precision: NativePreci
             "{run}: was trained to fill in hidden tokens (objective masked); it cannot continue a text", run
         )
     context = int(section(config, "language_model", run).get("context", 256))
-    details = {"context": context, "objective": engine.objective}
+    language = str(section(config, "data", run).get("source_language", ""))
+    tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
+    special = special_tokens_of(tokenizer)
+    details = {
+        "context": context,
+        "objective": engine.objective,
+        "begin": special.begin,
+        "end": special.end,
+        "neverWritten": special.never_written,
+    }
     return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})
 
 
@@ -170,7 +208,6 @@ def _reader(
     """Return a model of one stack, whose weights `engine` has asked for by name and shape."""
     settings = engine.stack.settings
     language = str(section(config, "data", run).get("source_language", ""))
-    Tokenizer.load(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
     tied = config["task"] == "lm" and settings.tie_embeddings
     return WebModel(
         task=config["task"],

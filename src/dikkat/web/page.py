@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -67,20 +68,28 @@ LIVE_SCRIPTS = (
     "live_start.js",
 )
 """Scripts of the page after those that it shares with an attention page."""
+MODEL_SUFFIX = ".dikkat"
+MAX_EMBEDDED_WEIGHTS = 100_000_000
+"""Weights above which a model lies in a file beside its page, which streams it."""
 MAX_QUICK_SIZE = 30_000_000
 """Bytes of a file above which phones and old laptops take seconds to open it."""
 
 
 def live_page(
-    model: WebModel, language: str = "en", examples: Sequence[str] = (), lesson: Mapping[str, Any] | None = None
+    model: WebModel,
+    language: str = "en",
+    examples: Sequence[str] = (),
+    lesson: Mapping[str, Any] | None = None,
+    beside: tuple[str, bytes] | None = None,
 ) -> str:
     """Return the whole HTML file of a model; `language` is the one it opens in.
 
     `examples` are texts to choose from; the first one is read when the page opens. With `lesson` (see
-    `dikkat.explain.lesson.answered`) the page opens in its first step.
+    `dikkat.explain.lesson.answered`) the page opens in its first step. With `beside`, a name and the bytes of the model
+    file, the page reads this file of its own folder instead of holding it.
 
     Its content security policy allows two scripts and one style by their hashes, a worker made of one of these scripts,
-    and WebAssembly; no request, no frame, no form. Raises `UsageError` for another language.
+    and WebAssembly; no request but for the file `beside`, no frame, no form. Raises `UsageError` for another language.
     """
     data = {
         "name": model.name,
@@ -91,6 +100,7 @@ def live_page(
         "examples": list(examples),
         "lesson": lesson,
         "guided": model.details.get("guided"),
+        "weights": beside and {"file": beside[0], "size": len(beside[1]), "check": zlib.crc32(beside[1])},
     }
     scripts = {
         "ENGINE": in_one_scope([service_script()]),
@@ -100,7 +110,7 @@ def live_page(
     contents = {
         "DATA": inert(json.dumps(data, ensure_ascii=True)),
         "CORE": base64.b64encode(core_bytes()).decode("ascii"),
-        "MODEL": seven_bit_text(gzip.compress(model.encode(), 9, mtime=0)),
+        "MODEL": "" if beside else seven_bit_text(gzip.compress(model.encode(), 9, mtime=0)),
     }
     return fill(
         asset("page/live.html"),
@@ -109,5 +119,5 @@ def live_page(
         scripts,
         contents,
         scripts_may="'wasm-unsafe-eval'",
-        policy_end="worker-src blob:; ",
+        policy_end="worker-src blob:; " + ("connect-src 'self'; " if beside else ""),
     )

@@ -2,7 +2,7 @@
 
 // From the arguments and the output of attend(): {query, keys, values, scores, beta, scaled, allowed, shift, exponentials,
 // sum, weights, weighted, total, difference}, the last being how far `total` is from the output of the model at most.
-function sixSteps({ query, keys, values, count, heads, groups, width, beta, visible, mask, off }, { head, query: t }, output) {
+function sixSteps({ query, keys, values, count, heads, groups, width, beta, first, visible, mask, off }, { head, query: t }, output) {
   const at = (t * heads + head) * width;
   const group = Math.floor((head * groups) / heads) * width;
   const rowsOf = (numbers) => Array.from({ length: count }, (_, s) => Array.from(numbers.slice(s * groups * width + group, s * groups * width + group + width)));
@@ -10,7 +10,7 @@ function sixSteps({ query, keys, values, count, heads, groups, width, beta, visi
   const [ownKeys, ownValues] = [rowsOf(keys), rowsOf(values)];
   const scores = ownKeys.map((key) => key.reduce((sum, entry, i) => sum + entry * own[i], 0));
   const scaled = scores.map((score) => score * beta);
-  const allowed = scores.map((_, s) => s < visible(t) && (!mask || mask[s] === 1));
+  const allowed = scores.map((_, s) => s >= first(t) && s < visible(t) && (!mask || mask[s] === 1));
   const shift = scaled.reduce((largest, score, s) => (allowed[s] ? Math.max(largest, score) : largest), -Infinity);
   const exponentials = scaled.map((score, s) => (allowed[s] ? Math.exp(score - shift) : 0));
   const sum = exponentials.reduce((a, b) => a + b, 0);

@@ -42,16 +42,18 @@ TASKS.decisive = async (service, { ids, label, words: written, ...question }, sh
 TASKS.foresee = async (service, { text, caret = 0, ...question }) => {
   const started = performance.now();
   const { tokenizer, header } = service.model;
-  const isLong = text.length > MAX_CHARACTERS || tokenizer.encode(text).length > header.longest;
+  const longest = shownLength(header);
+  const isLong = text.length > MAX_CHARACTERS || tokenizer.encode(text).length > longest;
   const head = isLong ? text.slice(0, caret || text.length) : text;
   const before = tokenizer.encode(head.slice(-MAX_CHARACTERS));
-  const ids = before.length ? before.slice(-header.longest) : [BOS];
+  if (!before.length && service.model.begin === null) return { empty: true };
+  const ids = before.length ? before.slice(-longest) : [service.model.begin];
   const maps = {};
   service.logits = service.model.next(ids, service.model.decoder.newCache(), { ...changesOf(question), maps });
   const next = distribution(service.logits, { temperature: 0 })[0][1];
   return {
     ids, milliseconds: performance.now() - started, isFinished: true, unseen: before.length ? unseenIn(tokenizer, ids, isLong ? tokenizer.decode(ids) : text) : [],
-    cut: isLong ? { count: before.length, shown: ids.length } : null,
+    cut: isLong ? { count: before.length, shown: ids.length, isContext: longest === header.longest } : null,
     source: { ...NOTHING_WRITTEN, text: head }, rest: text.slice(head.length), target: wordsOf(tokenizer, [...ids, next], ""),
     maps: mapValues(maps, (layers) => layers.map(packedMap)), rollout: { "decoder-self": rolloutOf(maps["decoder-self"]) },
     beam: null, saliency: null, headsOff: [],
@@ -63,10 +65,13 @@ const SPECIALS = 4;
 
 // What the model would write after each layer, and what its heads do with tokens that come again.
 TASKS.parts = async ({ model }, { ids, ...question }) => {
-  const lens = model.lens(ids, changesOf(question)).map((logits) => distribution(logits));
-  const [, answer] = lens.at(-1)[0];
+  const lens = model.lens(ids, changesOf(question));
+  const [answer] = falling(lens.at(-1));
   const label = (id) => labelsOf(model.tokenizer, [id])[0];
-  const layers = lens.map((choices) => ({ token: label(choices[0][1]), share: choices[0][0], ofAnswer: choices.find(([, id]) => id === answer)?.[0] ?? 0 }));
+  const layers = lens.map((logits) => {
+    const [[share, first]] = sampling(logits).choices();
+    return { token: label(first), share, ofAnswer: share * Math.exp(logits[answer] - logits[first]) };
+  });
   let state = 1;
   const random = () => (state = (state * 48271) % 2147483647) / 2147483647; // Park and Miller 1988
   const { outputs } = model.output;
@@ -77,8 +82,8 @@ TASKS.parts = async ({ model }, { ids, ...question }) => {
 
 // {kept, choices}: how many tokens may follow under these options, and the likeliest as [label, probability].
 TASKS.choices = async ({ logits, model }, options) => {
-  const all = distribution(logits, options);
-  return { kept: all.length, choices: all.slice(0, MAX_CHOICES).map(([share, id]) => [labelsOf(model.tokenizer, [id])[0], share]) };
+  const { count, choices } = sampling(logits, options);
+  return { kept: count, choices: taken(choices(), MAX_CHOICES).map(([share, id]) => [labelsOf(model.tokenizer, [id])[0], share]) };
 };
 
 TASKS.write = async (service, { ids, most, temperature, topK, topP, ...question }, show, isStale) => {

@@ -111,7 +111,7 @@ export class Generator {
 
   next(text, { count = 10, ...options } = {}) {
     const logits = this.model.next(this.read(text), this.model.decoder.newCache());
-    return distribution(logits, options).slice(0, count).map(([probability, id]) => ({ token: labelsOf(this.model.tokenizer, [id])[0], probability }));
+    return taken(sampling(logits, options).choices(), count).map(([probability, id]) => ({ token: labelsOf(this.model.tokenizer, [id])[0], probability }));
   }
 
   *stream(text, { maxTokens = 60, ...options } = {}) {
@@ -132,6 +132,6 @@ export class Generator {
   }
 
   read(text) {
-    return text ? readWhole(this.model.tokenizer, text, this.model.header.longest) : [BOS];
+    return text || this.model.begin === null ? readWhole(this.model.tokenizer, text, this.model.header.longest) : [this.model.begin];
   }
 }

@@ -5,6 +5,8 @@ const BEAMS = [1, 5];
 const MAX_LISTED_LENGTH = 8;
 const TOO_LONG = msg("This text has {count} tokens, but the model reads at most {longest} at once: shorten it.");
 const TOO_LONG_CUT = msg("This text is far longer than the {longest} tokens that the model reads at once: shorten it.");
+const CONTEXT_CUT = msg("The model reads the last {shown} of the {count} tokens before the caret, since its context holds {longest}.");
+const MEMORY_CUT = msg("The model reads the last {shown} of the {count} tokens before the caret: of more, the maps of all heads would not fit into memory.");
 
 // What is asked of each kind of model about a text, and the tabs and kinds of maps that its page has.
 const READINGS = {
@@ -114,8 +116,8 @@ function drawStatus() {
     tooLong: () => say(answer.isCut ? TOO_LONG_CUT : TOO_LONG, { count: answer.tooLong.toLocaleString(state.language), longest: answer.longest }),
   }[live.status]?.() ?? "";
   set("notice", [problem, ...(live.status === "ready" ? notes(answer) : [])].filter(Boolean).join(" "));
-  const line = { loading: msg("Unpacking the model…"), working: msg("Computing…") }[live.status];
-  if (line) set("engine-line", say(line));
+  const line = { loading: msg("Unpacking the model…"), working: msg("Computing…"), choosing: "" }[live.status];
+  if (line !== undefined) set("engine-line", line && say(line));
   else set("engine-line", engine && answer?.milliseconds ? say("{engine}, {precision}, {time} ms. Nothing leaves this page.", { ...engine, time: Math.round(answer.milliseconds) }) : "");
   document.body.toggleAttribute("data-busy", live.status === "working");
   if (live.status !== "working") document.body.dataset.state = live.status;
@@ -130,7 +132,7 @@ function notes(answer) {
     unseen.length ? say("Hardly ever seen in training, so the translation may be wrong there: {list}.", { list }) : "",
     answer.isFinished ? "" : say("The model did not end this translation itself: it was cut at the length limit."),
     answer.pieces && answer.pieces.length < answer.count ? say("Sentences {first} to {last} of {count} are read, those around the caret.", { count: answer.count.toLocaleString(state.language), first: (answer.first + 1).toLocaleString(state.language), last: (answer.first + answer.pieces.length).toLocaleString(state.language) }) : "",
-    answer.cut ? say("The model reads the last {shown} of the {count} tokens before the caret, since its context holds {longest}.", { count: answer.cut.count.toLocaleString(state.language), shown: answer.cut.shown.toLocaleString(state.language), longest: live.engine.longest.toLocaleString(state.language) }) : "",
+    answer.cut ? say(answer.cut.isContext ? CONTEXT_CUT : MEMORY_CUT, { count: answer.cut.count.toLocaleString(state.language), shown: answer.cut.shown.toLocaleString(state.language), longest: live.engine.longest.toLocaleString(state.language) }) : "",
     answer.skipped ? say("Of this long text the model reads the beginning and the end, without {count} tokens between them.", { count: answer.skipped.toLocaleString(state.language) }) : "",
     client.hasWorker ? "" : say("This browser starts no worker from a file, so the page may stop for a moment while it computes."),
     live.engine.isCore ? "" : say("This browser has no WebAssembly with SIMD, so plain JavaScript computes: slower, with the same result."),
