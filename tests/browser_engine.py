@@ -18,7 +18,7 @@ NAMES = (
     "wordsOf", "rolloutOf", "sharesOf", "distribution", "search", "chosenProducts", "Service", "SCALAR", "setsOf",
     "unseenIn", "quantizeRow", "gelu", "readText", "changesOf", "TASKS", "activated", "sinusoid", "applyRotary",
     "attend", "roundToBf16", "topOf", "drawn", "lengthCap", "Cache", "lowerDotted", "blake2b64", "FINE_STEPS",
-    "splitSentences", "Reading",
+    "splitSentences", "Reading", "Stack", "streamedModelFile", "falling",
 )  # fmt: skip
 _MAIN = """
 import { readFileSync } from "node:fs";

@@ -37,7 +37,7 @@ def page(
     """
     from dikkat.tasks.inspection.over_training import OverTraining
     from dikkat.web.opening import example_sentences, open_for_web
-    from dikkat.web.page import MAX_EMBEDDED_WEIGHTS, MAX_QUICK_SIZE, MODEL_SUFFIX, lesson_path, live_page
+    from dikkat.web.page import MAX_EMBEDDED_WEIGHTS, MODEL_SUFFIX, lesson_path, live_page
     from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 
     source = None if lesson is None else lesson_path(lesson)
@@ -56,23 +56,26 @@ def page(
         model = open_for_web(run, precision)
         examples = example_sentences(run, MAX_EXAMPLES)
         weights = path.with_suffix(MODEL_SUFFIX)
-        beside = None if model.size <= MAX_EMBEDDED_WEIGHTS else (weights.name, model.encode())
-        content = live_page(model, language(), examples, steps, beside).encode()
-        if beside is not None:
-            write_atomically(weights, beside[1])
+        neighbour = None if model.size <= MAX_EMBEDDED_WEIGHTS else (weights.name, model.encode())
+        content = live_page(model, language(), examples, steps, neighbour).encode()
+        if neighbour is not None:
+            write_atomically(weights, neighbour[1])
         write_atomically(path, content)
-    if beside is not None:
-        print_note(
-            msg(
-                "wrote {path} and {weights} ({size:.1f} MB, {precision}): serve their folder, as by "
-                "python -m http.server, and open the page; opened as a file it asks for the weights"
-            ).fill(path, weights, len(beside[1]) / 1000000.0, model.precision)
-        )
+    if neighbour is None:
+        _report_page(path, len(content), model.precision)
         return
-    size = len(content)
     print_note(
-        "wrote {path} ({size:.1f} MB, {precision}): open it in a browser", path, size / 1000000.0, model.precision
+        msg(
+            "wrote {path} and {weights} ({size:.1f} MB, {precision}): serve their folder, as by "
+            "python -m http.server, and open the page; opened as a file it asks for the weights"
+        ).fill(path, weights, len(neighbour[1]) / 1000000.0, model.precision)
     )
+
+
+def _report_page(path: Path, size: int, precision: str) -> None:
+    from dikkat.web.page import MAX_QUICK_SIZE
+
+    print_note("wrote {path} ({size:.1f} MB, {precision}): open it in a browser", path, size / 1000000.0, precision)
     if size > MAX_QUICK_SIZE:
         print_note(
             msg(

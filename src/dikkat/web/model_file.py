@@ -3,6 +3,7 @@
 `engine/model_file.js` reads it. All numbers are little-endian; a tensor begins at a multiple of 4 bytes.
 """
 
+import ctypes
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
@@ -10,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from dikkat.run_directory.tensor_files import FINE_STEPS, quantize_rows
+from dikkat.run_directory.tensor_files import quantize_rows
 from dikkat_runtime.engine.options import Precision
-from dikkat_runtime.engine.weights import packed_groups
+from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
+from dikkat_runtime.native.library import Grouped, library
 
 FORMAT = 4
 _ALIGNMENT = 8
@@ -85,11 +87,7 @@ class WebModel:
         if self.task == "lm" and (is_output or name not in self.embeddings):
             # as the native engine, which keeps eight bits for the output matrix
             bits = 4 if self.precision == "int4" and not is_output else 8
-            panels = grouped_panels(array, bits)
-            entry |= {"type": "grouped", "bits": bits, "offset": _append(payload, panels)}
-            if name in self.embeddings:
-                entry["fine"] = _append(payload, _left_of_groups(array, panels))
-            return entry
+            return entry | {"type": "grouped", "bits": bits, "offset": _append(payload, grouped_panels(array, bits))}
         quantized = quantize_rows(array)
         entry |= {"type": "int8", "offset": _append(payload, quantized.steps)}
         entry["scale"] = _append(payload, quantized.scale.astype("<f4"))
@@ -106,26 +104,13 @@ def grouped_panels(matrix: Array, bits: int) -> Array:
     """
     outputs, inputs = matrix.shape
     groups, size = -(-inputs // 32), 1 + bits
-    _, one = packed_groups(matrix[:1, :1], None, bits, 1)
-    _, packed = packed_groups(matrix, None, bits, available_threads())
-    words = packed.view("<u4").reshape(-1, groups, size, one.nbytes // (64 * size), 16)
-    # (panels, G, W, 16-output parts, 16) -> (panels, parts, G, W, 16)
-    return np.ascontiguousarray(words.transpose(0, 3, 1, 2, 4)).reshape(-1, groups, size, 16)[: -(-outputs // 16)]
-
-
-def _left_of_groups(matrix: Array, panels: Array) -> Array:
-    """Return what groups of eight bits leave of each entry (outputs, inputs), in parts of a step of its group."""
-    outputs, inputs = matrix.shape
-    # (panels, G, 16) -> (panels * 16, G, 1)
-    ends = panels[:, :, 0].transpose(0, 2, 1).reshape(-1, panels.shape[1], 1)[:outputs]
-    scale, least = (ends << 16).view("<f4"), (ends & np.uint32(0xFFFF0000)).view("<f4")
-    # (panels, G, 8, 16, 4) -> (panels * 16, G, 32)
-    fours = np.ascontiguousarray(panels[:, :, 1:]).view(np.uint8).reshape(*panels.shape[:2], 8, 16, 4)
-    steps = fours.transpose(0, 3, 1, 2, 4).reshape(-1, panels.shape[1], 32)[:outputs]
-    whole = np.pad(matrix, ((0, 0), (0, 32 * panels.shape[1] - inputs))).reshape(steps.shape)
-    left = np.divide(whole - least, scale, out=steps.astype(np.float32), where=scale > 0) - steps
-    parts: Array = np.rint(left * FINE_STEPS).clip(-127, 127).astype(np.int8)
-    return parts.reshape(outputs, -1)[:, :inputs]
+    weights = Weights({}, "", in_bytes=False, threads=available_threads())
+    layer, one = weights.grouped(matrix, None, bits), Grouped(None, None, 1, 1, bits)
+    length, panel = (library()[0].grouped_bytes(ctypes.byref(packed)) for packed in (layer, one))
+    words = np.frombuffer(ctypes.string_at(layer.weight, length), "<u4")
+    # (panels, G, W, parts of 16 outputs, 16) -> (panels, parts, G, W, 16)
+    parts = words.reshape(-1, groups, size, panel // (64 * size), 16).transpose(0, 3, 1, 2, 4)
+    return parts.reshape(-1, groups, size, 16)[: -(-outputs // 16)]
 
 
 def _append(payload: bytearray, array: Array) -> int:

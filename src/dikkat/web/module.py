@@ -12,32 +12,11 @@ from dikkat_runtime.files import make_folder, write_atomically, write_errors
 
 _HERE = Path(__file__).parent
 ENGINE = (
-    "model_file.js",
-    "linear.js",
-    "layers.js",
-    "attention.js",
-    "cell.js",
-    "stack.js",
-    "casing.js",
-    "tokenizer.js",
-    "labels.js",
-    "normalizing.js",
-    "symbols.js",
-    "placeholders.js",
-    "recasing.js",
-    "sentences.js",
-    "segments.js",
-    "reading.js",
-    "repetition.js",
-    "search.js",
-    "gaps.js",
-    "translator.js",
-    "blake2b.js",
-    "word_table.js",
-    "classifier.js",
-    "language_model.js",
-    "core.js",
-)
+    "model_file.js", "linear.js", "layers.js", "attention.js", "cell.js", "stack.js", "casing.js", "tokenizer.js",
+    "labels.js", "normalizing.js", "symbols.js", "placeholders.js", "recasing.js", "sentences.js", "segments.js",
+    "reading.js", "repetition.js", "search.js", "gaps.js", "translator.js", "blake2b.js", "word_table.js",
+    "classifier.js", "language_model.js", "core.js",
+)  # fmt: skip
 """Scripts of the engine."""
 
 SERVICE = ("service.js", "translator_tasks.js", "reader_tasks.js", "worker.js")
@@ -87,16 +66,8 @@ def write_module(model: WebModel, folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CannotCreateError("{folder}: is not an empty folder; give another --out", folder)
-    package = {
-        "name": folder.resolve().name.lower(),
-        "version": "1.0.0",
-        "description": f"A {model.task} made by dikkat",
-        "type": "module",
-        "main": "dikkat.js",
-        "types": "dikkat.d.ts",
-        "files": ["dikkat.js", "dikkat.d.ts", MODEL_NAME],
-        "private": True,
-    }
+    named = {"name": folder.resolve().name.lower(), "description": f"A {model.task} made by dikkat"}
+    package = json.loads(asset("module/package.json")) | named
     files = {
         "dikkat.js": module_script().encode(),
         "dikkat.d.ts": asset("module/dikkat.d.ts").encode(),
@@ -120,15 +91,6 @@ def write_module(model: WebModel, folder: Path) -> None:
 
 
 def _readme(model: WebModel) -> str:
-    kind = _CLASSES[model.task]
-    return f"""# {model.name}
-
-A {model.task} made by dikkat, for browsers and Node 20; no dependency, no build step.
-
-```js
-import {{ {kind} }} from "./dikkat.js";
-
-const model = await {kind}.load(new URL("./{MODEL_NAME}", import.meta.url));
-console.log({_CALLS[model.task]});
-```
-"""
+    kind, call = _CLASSES[model.task], _CALLS[model.task]
+    text = asset("module/readme.md").replace("{{TASK}}", model.task).replace("{{KIND}}", kind).replace("{{CALL}}", call)
+    return text.replace("{{NAME}}", model.name)

@@ -33,14 +33,9 @@ from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 _COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,), "target_prefix": (None,)}
 """The settings of translators that the browser engine computes."""
 _COMPUTED_OF_STACKS = {
-    **STACK,
-    "score": ("scaled_dot", "dot"),
-    "first_norm": (True,),
-    "relative_bias": (False,),
-    "relative_span": (None,),
-    "embedding_dim": (None,),
-    "output_transform": (None,),
-}
+    **STACK, "score": ("scaled_dot", "dot"), "first_norm": (True,), "relative_bias": (False,),
+    "relative_span": (None,), "embedding_dim": (None,), "output_transform": (None,),
+}  # fmt: skip
 """Those of classifiers and language models."""
 _READ_OF_VOCABULARIES = {
     "BPE", "WordLevel", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Prepend", "Replace", "Sequence", "WhitespaceSplit",
@@ -186,14 +181,7 @@ def _language_model(run: Path, config: Mapping[str, Any], precision: NativePreci
     context = int(section(config, "language_model", run).get("context", 256))
     language = str(section(config, "data", run).get("source_language", ""))
     tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
-    special = special_tokens_of(tokenizer)
-    details = {
-        "context": context,
-        "objective": engine.objective,
-        "begin": special.begin,
-        "end": special.end,
-        "neverWritten": special.never_written,
-    }
+    details = {"context": context, "objective": engine.objective, **asdict(special_tokens_of(tokenizer))}
     return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})
 
 

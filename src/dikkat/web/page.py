@@ -58,19 +58,13 @@ def seven_bit_text(content: bytes) -> str:
 
 
 LIVE_SCRIPTS = (
-    "client.js",
-    "live_experiment.js",
-    "live.js",
-    "live_panels.js",
-    "live_six_steps.js",
-    "live_readers.js",
-    "live_lesson.js",
-    "live_start.js",
-)
+    "client.js", "live_experiment.js", "live.js", "live_panels.js", "live_six_steps.js", "live_readers.js",
+    "live_lesson.js", "live_start.js",
+)  # fmt: skip
 """Scripts of the page after those that it shares with an attention page."""
 MODEL_SUFFIX = ".dikkat"
 MAX_EMBEDDED_WEIGHTS = 100_000_000
-"""Weights above which a model lies in a file beside its page, which streams it."""
+"""Weights above which a model lies in a file next to its page, which streams it."""
 MAX_QUICK_SIZE = 30_000_000
 """Bytes of a file above which phones and old laptops take seconds to open it."""
 
@@ -80,16 +74,16 @@ def live_page(
     language: str = "en",
     examples: Sequence[str] = (),
     lesson: Mapping[str, Any] | None = None,
-    beside: tuple[str, bytes] | None = None,
+    neighbour: tuple[str, bytes] | None = None,
 ) -> str:
     """Return the whole HTML file of a model; `language` is the one it opens in.
 
     `examples` are texts to choose from; the first one is read when the page opens. With `lesson` (see
-    `dikkat.explain.lesson.answered`) the page opens in its first step. With `beside`, a name and the bytes of the model
-    file, the page reads this file of its own folder instead of holding it.
+    `dikkat.explain.lesson.answered`) the page opens in its first step. With `neighbour`, a name and the bytes of the
+    model file, the page reads this file of its own folder instead of holding it.
 
     Its content security policy allows two scripts and one style by their hashes, a worker made of one of these scripts,
-    and WebAssembly; no request but for the file `beside`, no frame, no form. Raises `UsageError` for another language.
+    and WebAssembly; no request but for the `neighbour`, no frame, no form. Raises `UsageError` for another language.
     """
     data = {
         "name": model.name,
@@ -100,7 +94,7 @@ def live_page(
         "examples": list(examples),
         "lesson": lesson,
         "guided": model.details.get("guided"),
-        "weights": beside and {"file": beside[0], "size": len(beside[1]), "check": zlib.crc32(beside[1])},
+        "weights": neighbour and {"file": neighbour[0], "size": len(neighbour[1]), "check": zlib.crc32(neighbour[1])},
     }
     scripts = {
         "ENGINE": in_one_scope([service_script()]),
@@ -110,7 +104,7 @@ def live_page(
     contents = {
         "DATA": inert(json.dumps(data, ensure_ascii=True)),
         "CORE": base64.b64encode(core_bytes()).decode("ascii"),
-        "MODEL": "" if beside else seven_bit_text(gzip.compress(model.encode(), 9, mtime=0)),
+        "MODEL": "" if neighbour else seven_bit_text(gzip.compress(model.encode(), 9, mtime=0)),
     }
     return fill(
         asset("page/live.html"),
@@ -119,5 +113,5 @@ def live_page(
         scripts,
         contents,
         scripts_may="'wasm-unsafe-eval'",
-        policy_end="worker-src blob:; " + ("connect-src 'self'; " if beside else ""),
+        policy_end="worker-src blob:; " + ("connect-src 'self'; " if neighbour else ""),
     )

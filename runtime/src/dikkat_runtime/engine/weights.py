@@ -21,15 +21,6 @@ PANEL, QUAD, LANES, RANKS = 64, 4, 16, 8
 """Outputs of a panel of bytes, bytes that are multiplied together, numbers of a vector, ranks computed side by side."""
 
 
-def packed_groups(weight: Array, bias: Array | None, bits: int, threads: int) -> tuple[Grouped, Array]:
-    """Return a layer of a matrix (outputs, inputs), each group of inputs on a scale of its own, and the bytes it reads."""
-    layer = Grouped(None, address(bias), weight.shape[1], weight.shape[0], bits)
-    packed = empty(library()[0].grouped_bytes(ctypes.byref(layer)), np.uint8)
-    layer.weight = address(packed)
-    library()[0].pack_groups(ctypes.byref(layer), address(weight), weight.strides[0] // 4, threads)
-    return layer, packed
-
-
 @dataclass(frozen=True)
 class Weights:
     """Named arrays of one model, each checked against the shape that the settings ask for."""
@@ -157,7 +148,10 @@ class Weights:
 
     def grouped(self, weight: Array, bias: Array | None, bits: int | None = None) -> Grouped:
         """Return a linear layer of a matrix (outputs, inputs) of which each group of inputs has a scale of its own."""
-        layer, packed = packed_groups(weight, bias, bits or self.group_bits, self.threads)
+        layer = Grouped(None, address(bias), weight.shape[1], weight.shape[0], bits or self.group_bits)
+        packed = empty(library()[0].grouped_bytes(ctypes.byref(layer)), np.uint8)
+        layer.weight = address(packed)
+        library()[0].pack_groups(ctypes.byref(layer), address(weight), weight.strides[0] // 4, self.threads)
         self._kept.append(packed)
         return layer
 

@@ -77,7 +77,7 @@ class ClassifierModel {
     const weights = new Float32Array(count);
     if (this.query) {
       const width = this.query.length;
-      scoreKeys(weights, this.query, 0, states, 0, width, count, width, width ** -0.5);
+      scoreKeys(weights, this.query, 0, states, 0, width, width, width ** -0.5);
     }
     softmax(weights, count, mask);
     return weights;

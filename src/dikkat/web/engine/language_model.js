@@ -19,7 +19,7 @@ class LanguageModel {
     const states = this.decoder.run(ids, { ...changes, caches: [cache], causal });
     const width = this.settings.model_dim;
     const logits = this.logitsOf(states.slice(states.length - width));
-    for (const id of this.header.languageModel.neverWritten) logits[id] = -Infinity;
+    for (const id of this.header.languageModel.never_written) logits[id] = -Infinity;
     return logits;
   }
 

@@ -207,14 +207,18 @@ class Stack {
   readEmbedding(to, id) {
     const width = to.length;
     const { values, bits, scale, fine } = this.embedding;
-    const left = (i) => (fine ? fine[id * width + i] / FINE_STEPS : 0);
-    if (bits) {
-      const steps = new Uint8Array(GROUP);
-      for (let first = 0; first < width; first += GROUP) {
-        const [step, least] = groupOf({ weight: values, inputs: width, bits }, id, first / GROUP, steps);
-        for (let i = first; i < Math.min(first + GROUP, width); i++) to[i] = least + step * (steps[i - first] + left(i));
+    if (!bits) {
+      for (let i = 0; i < width; i++) {
+        const entry = values[id * width + i];
+        to[i] = scale ? (entry + (fine ? fine[id * width + i] / FINE_STEPS : 0)) * scale[id] : entry;
       }
-    } else for (let i = 0; i < width; i++) to[i] = scale ? (values[id * width + i] + left(i)) * scale[id] : values[id * width + i];
+      return;
+    }
+    const steps = new Uint8Array(GROUP);
+    for (let first = 0; first < width; first += GROUP) {
+      const [step, least] = groupOf({ weight: values, inputs: width, bits }, id, first / GROUP, steps);
+      for (let i = first; i < Math.min(first + GROUP, width); i++) to[i] = least + step * steps[i - first];
+    }
   }
 
   // What a position adds to an embedding.

@@ -42,7 +42,7 @@ function startLive() {
     if (live.engine && readHash()) readText();
   });
   const core = taken("core");
-  if (DATA.weights) return readBeside(core);
+  if (DATA.weights) return readWeightsFile(core);
   load({ model: taken("weights"), core }, showFailure);
 }
 
@@ -71,24 +71,24 @@ function load(question, fail) {
 
 const megabytes = (bytes) => (bytes / 1e6).toFixed(0);
 
-// Reads the model from the file beside the page; where the browser does not give it, from the one that is chosen or dropped.
-function readBeside(core) {
+// Reads the model from the file next to the page; where the browser does not give it, from the one that is chosen or dropped.
+function readWeightsFile(core) {
   const { file } = DATA.weights;
-  const ask = { weights: DATA.weights, core };
-  if (location.protocol === "file:") return askForFile(ask, say(FROM_FOLDER, { file, size: megabytes(DATA.weights.size) }));
-  load({ ...ask, source: new URL(file, location.href).href }, (error) => askForFile(ask, say("{file} could not be read ({reason}). It was written next to this page: choose it, or drop it here.", { file, reason: visible(error.message) })));
+  const question = { weights: DATA.weights, core };
+  if (location.protocol === "file:") return askForFile(question, say(FROM_FOLDER, { file, size: megabytes(DATA.weights.size) }));
+  load({ ...question, source: new URL(file, location.href).href }, (error) => askForFile(question, say("{file} could not be read ({reason}). It was written next to this page: choose it, or drop it here.", { file, reason: visible(error.message) })));
 }
 
 const FROM_FOLDER = msg("The model of this page is in {file} ({size} MB), next to it. A browser opens it by itself only when the folder is served, as by python -m http.server. Choose the file, or drop it here.");
 
-function askForFile(ask, reason) {
+function askForFile(question, reason) {
   const box = document.getElementById("choose");
   const read = (file) => {
     if (!file || box.hidden) return;
     box.hidden = true;
     live.status = "loading";
     drawStatus();
-    load({ ...ask, source: file }, (error) => askForFile(ask, say("{file} cannot be read: {reason}", { file: visible(file.name), reason: visible(error.message) })));
+    load({ ...question, source: file }, (error) => askForFile(question, say("{file} cannot be read: {reason}", { file: visible(file.name), reason: visible(error.message) })));
   };
   const input = element("input", { type: "file", id: "weights-file", onchange: () => read(input.files[0]) });
   box.replaceChildren(element("label", {}, reason, " ", input));
