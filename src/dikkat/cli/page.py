@@ -11,7 +11,9 @@ from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language
 
 WebPrecision = Literal["auto", "int8", "float32"]
-"""The precision that a model in a browser computes in."""
+"""The precision that an exported model computes in."""
+PagePrecision = Literal["auto", "int8", "int4", "float32"]
+"""The precision that a model in a page computes in."""
 MAX_EXAMPLES = 8
 
 
@@ -19,7 +21,10 @@ def page(
     run: Annotated[Path | None, Argument(help="Run directory; with --lesson, the quickstart's by default.")] = None,
     out: Annotated[Path | None, Option(help="HTML file to write; lesson-NAME.html for a lesson.")] = None,
     precision: Annotated[
-        WebPrecision, Option(help="auto is int8, a third of the size, unless training measured that it loses.")
+        PagePrecision,
+        Option(
+            help="auto is int8, a third of the size, unless training measured that it loses; int4: language models."
+        ),
     ] = "auto",
     lesson: Annotated[
         str | None,
@@ -32,7 +37,7 @@ def page(
     """
     from dikkat.tasks.inspection.over_training import OverTraining
     from dikkat.web.opening import example_sentences, open_for_web
-    from dikkat.web.page import MAX_QUICK_SIZE, lesson_path, live_page
+    from dikkat.web.page import MAX_EMBEDDED_WEIGHTS, MODEL_SUFFIX, lesson_path, live_page
     from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 
     source = None if lesson is None else lesson_path(lesson)
@@ -50,12 +55,27 @@ def page(
     with Announced(msg("{out}: packing the model of {run}", path, run)):
         model = open_for_web(run, precision)
         examples = example_sentences(run, MAX_EXAMPLES)
-        content = live_page(model, language(), examples, steps).encode()
+        weights = path.with_suffix(MODEL_SUFFIX)
+        neighbour = None if model.size <= MAX_EMBEDDED_WEIGHTS else (weights.name, model.encode())
+        content = live_page(model, language(), examples, steps, neighbour).encode()
+        if neighbour is not None:
+            write_atomically(weights, neighbour[1])
         write_atomically(path, content)
-    size = len(content)
+    if neighbour is None:
+        _report_page(path, len(content), model.precision)
+        return
     print_note(
-        "wrote {path} ({size:.1f} MB, {precision}): open it in a browser", path, size / 1000000.0, model.precision
+        msg(
+            "wrote {path} and {weights} ({size:.1f} MB, {precision}): serve their folder, as by "
+            "python -m http.server, and open the page; opened as a file it asks for the weights"
+        ).fill(path, weights, len(neighbour[1]) / 1000000.0, model.precision)
     )
+
+
+def _report_page(path: Path, size: int, precision: str) -> None:
+    from dikkat.web.page import MAX_QUICK_SIZE
+
+    print_note("wrote {path} ({size:.1f} MB, {precision}): open it in a browser", path, size / 1000000.0, precision)
     if size > MAX_QUICK_SIZE:
         print_note(
             msg(

@@ -12,32 +12,11 @@ from dikkat_runtime.files import make_folder, write_atomically, write_errors
 
 _HERE = Path(__file__).parent
 ENGINE = (
-    "model_file.js",
-    "linear.js",
-    "layers.js",
-    "attention.js",
-    "cell.js",
-    "stack.js",
-    "casing.js",
-    "tokenizer.js",
-    "labels.js",
-    "normalizing.js",
-    "symbols.js",
-    "placeholders.js",
-    "recasing.js",
-    "sentences.js",
-    "segments.js",
-    "reading.js",
-    "repetition.js",
-    "search.js",
-    "gaps.js",
-    "translator.js",
-    "blake2b.js",
-    "word_table.js",
-    "classifier.js",
-    "language_model.js",
-    "core.js",
-)
+    "model_file.js", "linear.js", "layers.js", "attention.js", "distances.js", "cell.js", "stack.js", "casing.js",
+    "tokenizer.js", "word_pieces.js", "labels.js", "normalizing.js", "symbols.js", "placeholders.js", "recasing.js",
+    "sentences.js", "segments.js", "reading.js", "repetition.js", "search.js", "gaps.js", "translator.js",
+    "blake2b.js", "word_table.js", "classifier.js", "tagger.js", "language_model.js", "core.js",
+)  # fmt: skip
 """Scripts of the engine."""
 
 SERVICE = ("service.js", "translator_tasks.js", "reader_tasks.js", "worker.js")
@@ -65,12 +44,14 @@ def core_bytes() -> bytes:
 
 
 MODEL_NAME = "model.dikkat"
-_CLASSES = {"translator": "Translator", "classifier": "Classifier", "lm": "Generator"}
 _CALLS = {
-    "translator": 'model.translate("…").text',
-    "classifier": 'model.classify("…").label',
-    "lm": 'model.generate("…")',
+    "translator": ("Translator", 'model.translate("…").text'),
+    "classifier": ("Classifier", 'model.classify("…").label'),
+    "tagger": ("Tagger", 'model.tag("…")'),
+    "regressor": ("Regressor", 'model.predict("…")'),
+    "lm": ("Generator", 'model.generate("…")'),
 }
+"""The class of each kind of model, and how it is called."""
 
 
 def module_script() -> str:
@@ -87,16 +68,8 @@ def write_module(model: WebModel, folder: Path) -> None:
     """
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise CannotCreateError("{folder}: is not an empty folder; give another --out", folder)
-    package = {
-        "name": folder.resolve().name.lower(),
-        "version": "1.0.0",
-        "description": f"A {model.task} made by dikkat",
-        "type": "module",
-        "main": "dikkat.js",
-        "types": "dikkat.d.ts",
-        "files": ["dikkat.js", "dikkat.d.ts", MODEL_NAME],
-        "private": True,
-    }
+    named = {"name": folder.resolve().name.lower(), "description": f"A {model.task} made by dikkat"}
+    package = json.loads(asset("module/package.json")) | named
     files = {
         "dikkat.js": module_script().encode(),
         "dikkat.d.ts": asset("module/dikkat.d.ts").encode(),
@@ -120,15 +93,6 @@ def write_module(model: WebModel, folder: Path) -> None:
 
 
 def _readme(model: WebModel) -> str:
-    kind = _CLASSES[model.task]
-    return f"""# {model.name}
-
-A {model.task} made by dikkat, for browsers and Node 20; no dependency, no build step.
-
-```js
-import {{ {kind} }} from "./dikkat.js";
-
-const model = await {kind}.load(new URL("./{MODEL_NAME}", import.meta.url));
-console.log({_CALLS[model.task]});
-```
-"""
+    kind, call = _CALLS[model.task]
+    text = asset("module/readme.md").replace("{{TASK}}", model.task).replace("{{KIND}}", kind).replace("{{CALL}}", call)
+    return text.replace("{{NAME}}", model.name)

@@ -3,6 +3,7 @@
 import base64
 import gzip
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -57,30 +58,32 @@ def seven_bit_text(content: bytes) -> str:
 
 
 LIVE_SCRIPTS = (
-    "client.js",
-    "live_experiment.js",
-    "live.js",
-    "live_panels.js",
-    "live_six_steps.js",
-    "live_readers.js",
-    "live_lesson.js",
-    "live_start.js",
-)
+    "client.js", "live_experiment.js", "live.js", "live_panels.js", "live_six_steps.js", "live_readers.js",
+    "live_lesson.js", "live_start.js",
+)  # fmt: skip
 """Scripts of the page after those that it shares with an attention page."""
+MODEL_SUFFIX = ".dikkat"
+MAX_EMBEDDED_WEIGHTS = 100_000_000
+"""Weights above which a model lies in a file next to its page, which streams it."""
 MAX_QUICK_SIZE = 30_000_000
 """Bytes of a file above which phones and old laptops take seconds to open it."""
 
 
 def live_page(
-    model: WebModel, language: str = "en", examples: Sequence[str] = (), lesson: Mapping[str, Any] | None = None
+    model: WebModel,
+    language: str = "en",
+    examples: Sequence[str] = (),
+    lesson: Mapping[str, Any] | None = None,
+    neighbour: tuple[str, bytes] | None = None,
 ) -> str:
     """Return the whole HTML file of a model; `language` is the one it opens in.
 
     `examples` are texts to choose from; the first one is read when the page opens. With `lesson` (see
-    `dikkat.explain.lesson.answered`) the page opens in its first step.
+    `dikkat.explain.lesson.answered`) the page opens in its first step. With `neighbour`, a name and the bytes of the
+    model file, the page reads this file of its own folder instead of holding it.
 
     Its content security policy allows two scripts and one style by their hashes, a worker made of one of these scripts,
-    and WebAssembly; no request, no frame, no form. Raises `UsageError` for another language.
+    and WebAssembly; no request but for the `neighbour`, no frame, no form. Raises `UsageError` for another language.
     """
     data = {
         "name": model.name,
@@ -91,6 +94,7 @@ def live_page(
         "examples": list(examples),
         "lesson": lesson,
         "guided": model.details.get("guided"),
+        "weights": neighbour and {"file": neighbour[0], "size": len(neighbour[1]), "check": zlib.crc32(neighbour[1])},
     }
     scripts = {
         "ENGINE": in_one_scope([service_script()]),
@@ -100,7 +104,7 @@ def live_page(
     contents = {
         "DATA": inert(json.dumps(data, ensure_ascii=True)),
         "CORE": base64.b64encode(core_bytes()).decode("ascii"),
-        "MODEL": seven_bit_text(gzip.compress(model.encode(), 9, mtime=0)),
+        "MODEL": "" if neighbour else seven_bit_text(gzip.compress(model.encode(), 9, mtime=0)),
     }
     return fill(
         asset("page/live.html"),
@@ -109,5 +113,5 @@ def live_page(
         scripts,
         contents,
         scripts_may="'wasm-unsafe-eval'",
-        policy_end="worker-src blob:; ",
+        policy_end="worker-src blob:; " + ("connect-src 'self'; " if neighbour else ""),
     )

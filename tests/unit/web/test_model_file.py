@@ -24,6 +24,7 @@ from dikkat.interop.piece_vocabulary import piece_tokenizer
 from dikkat.interop.sentencepiece_file import read_sentencepiece
 from dikkat.run_directory.tensor_files import FINE_STEPS, quantize_rows
 from dikkat.web.core.__main__ import build
+from dikkat.web.model_file import grouped_panels
 from dikkat.web.module import MODEL_NAME, core_bytes, write_module
 from dikkat.web.opening import example_sentences, open_for_web
 from dikkat.web.page import lesson_names, lesson_path, live_page, seven_bit_text
@@ -97,6 +98,50 @@ def test_the_core_and_javascript_compute_the_layer_that_numpy_computes(
         np.testing.assert_allclose(np.reshape(found, expected.shape), expected, atol=tolerance)
 
 
+def bf16(x: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
+    """Rounded to the nearest number of bfloat16, halves to the even one."""
+    bits = np.ascontiguousarray(x, np.float32).view(np.uint32).astype(np.uint64)
+    return (((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16) & 0xFFFFFFFF).astype(np.uint32).view(np.float32)
+
+
+GROUPED = """
+const { shape, bits, bias, x } = input;
+const tensor = { shape, bits, values: Uint8Array.from(input.packed), scale: null, fine: null };
+const layer = () => new engine.Linear({ ...tensor }, bias && Float32Array.from(bias));
+const rows = x.length / shape[1];
+const products = [core, engine.SCALAR].map((each) => Array.from(each.linear(layer(), Float32Array.from(x), rows)));
+const embedded = Array.from({ length: shape[0] }, (_, id) => {
+  const row = new Float32Array(shape[1]);
+  engine.Stack.prototype.readEmbedding.call({ embedding: tensor }, row, id);
+  return Array.from(row);
+});
+return { products, embedded };
+"""
+
+
+@pytest.mark.parametrize("shape", [(70, 64), (5, 33), (16, 32)])
+@pytest.mark.parametrize("bits", [8, 4])
+def test_groups_are_multiplied_as_numpy_multiplies_them(tmp_path: Path, shape: tuple[int, int], bits: int) -> None:
+    generator = np.random.default_rng(6)
+    weight, x, bias = (generator.normal(size=size).astype(np.float32) for size in (shape, (3, shape[1]), shape[:1]))
+    weight[1] = 0
+    packed = grouped_panels(weight, bits)
+    given = {"shape": shape, "bits": bits, "x": x.ravel().tolist(), "bias": bias.tolist()}
+    found = in_node(tmp_path, GROUPED, {**given, "packed": list(packed.tobytes())})
+    expected, whole = np.tile(bias.astype(np.float64), (3, 1)), np.zeros(shape)
+    for first in range(0, shape[1], 32):
+        own, entries = weight[:, first : first + 32], x[:, first : first + 32]
+        least = bf16(own.min(axis=1))[:, None]
+        scale = bf16((own.max(axis=1) - own.min(axis=1)) / np.float32(2**bits - 1))[:, None]
+        q = np.rint((own - least) / np.where(scale > 0, scale, 1)).clip(0, 2**bits - 1)
+        whole[:, first : first + 32] = q.astype(np.float64) * scale + least
+        step = np.abs(entries).max(axis=1, keepdims=True) / np.float32(127)
+        expected += (np.rint(entries / step).astype(np.float64) * step) @ whole[:, first : first + 32].T
+    np.testing.assert_allclose(found["embedded"], whole, atol=1e-6)
+    for product in found["products"]:
+        np.testing.assert_allclose(np.reshape(product, expected.shape), expected, atol=2e-5)
+
+
 def test_auto_is_int8_unless_training_has_measured_that_it_loses(tmp_path: Path) -> None:
     run = translator_run(tmp_path / "run")
     assert open_for_web(run).precision == "int8"
@@ -129,8 +174,13 @@ def test_a_vocabulary_that_the_engine_lacks_is_named(tmp_path: Path) -> None:
     pieces = read_sentencepiece(tmp_path / "source.spm")
     entries = [*SPECIAL_TOKENS, *(piece.text for piece in pieces.pieces)]
     piece_tokenizer(pieces, entries).save(run / "tokenizer.json")
-    with pytest.raises(UsageError, match="does not read the vocabulary of SentencePiece"):
+    with pytest.raises(UsageError, match=r"which has the parts Metaspace, Precompiled, Unigram$"):
         open_for_web(run)
+
+
+def test_four_bits_are_for_language_models(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="in a page int4 is for language models; take int8"):
+        open_for_web(translator_run(tmp_path / "run"), "int4")
 
 
 def test_a_masked_language_model_writes_nothing(tmp_path: Path) -> None:

@@ -60,20 +60,14 @@ NATIVE: Allowed = {
     "add_source_eos": (True, False),
 }
 """The settings that the kernels compute."""
-COMMON: Allowed = {
-    **NATIVE,
-    "activation": (*ACTIVATIONS, "geglu", "swiglu"),
-    "norm": ("layer", "rms"),
-    "positions": (*SINUSOIDAL, "learned", "rotary"),
-    "embedding_norm": (False, True),
-    "decoder_memory": ("attention",),
-    "add_source_eos": (True,),
-}
-"""The settings that stacks of classifiers and language models trained here have, which the browser computes too."""
 _BY_STACKS = ("rotary_frequencies", "window_rotary_frequencies", "layer_kinds", "attention_window", "logit_softcap")
 _WHOLE_OR_NONE = ("target_vocab_size", "relative_span", "relative_range", "embedding_dim")
 STACK: Allowed = {
-    **{name: values for name, values in COMMON.items() if name not in (*_BY_STACKS, *_WHOLE_OR_NONE)},
+    **{name: values for name, values in NATIVE.items() if name not in (*_BY_STACKS, *_WHOLE_OR_NONE)},
+    "norm": ("layer", "rms"),
+    "embedding_norm": (False, True),
+    "decoder_memory": ("attention",),
+    "add_source_eos": (True,),
     "activation": (*ACTIVATIONS, *GATED),
     "norm_placement": ("pre", "post", "output", "both"),
     "parallel_residual": (False, True),

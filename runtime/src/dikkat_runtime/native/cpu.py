@@ -8,16 +8,8 @@ from pathlib import Path
 
 # of /proc/cpuinfo: x86, ARM, RISC-V, POWER and System z
 _KIND = (
-    "flags",
-    "Features",
-    "CPU implementer",
-    "CPU architecture",
-    "CPU variant",
-    "CPU part",
-    "isa",
-    "cpu",
-    "features",
-)
+    "flags", "Features", "CPU implementer", "CPU architecture", "CPU variant", "CPU part", "isa", "cpu", "features",
+)  # fmt: skip
 
 NEEDS: dict[str, frozenset[str]] = {
     "amx": frozenset({"amx_tile", "amx_int8", "amx_bf16", "avx512_bf16", "avx512_vnni", "avx512vl", "avx512bw"}),

@@ -3,23 +3,9 @@
 from typing import Literal
 
 Kind = Literal[
-    "invalid",
-    "unauthorized",
-    "forbidden",
-    "not_found",
-    "method",
-    "too_large",
-    "media_type",
-    "unprocessable",
-    "costly",
-    "rate",
-    "overloaded",
-    "timeout",
-    "slow_client",
-    "unavailable",
-    "unsupported",
-    "internal",
-]
+    "invalid", "unauthorized", "forbidden", "not_found", "method", "too_large", "media_type", "unprocessable", "costly",
+    "rate", "overloaded", "timeout", "slow_client", "unavailable", "unsupported", "internal",
+]  # fmt: skip
 
 STATUS: dict[Kind, int] = {
     "invalid": 400,

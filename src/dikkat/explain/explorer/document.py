@@ -19,30 +19,11 @@ from dikkat_runtime.localization import script_messages
 
 _HERE = Path(__file__).parent
 SCRIPTS = (
-    "language.js",
-    "state.js",
-    "elements.js",
-    "colours.js",
-    "weights.js",
-    "picture.js",
-    "tokens.js",
-    "readout.js",
-    "heat_map.js",
-    "links.js",
-    "text_view.js",
-    "beam_tree.js",
-    "decoding.js",
-    "differences.js",
-    "heads_off.js",
-    "importance.js",
-    "roles.js",
-    "hypotheses.js",
-    "controls.js",
-    "keyboard.js",
-    "training.js",
-    "lesson.js",
+    "language.js", "state.js", "elements.js", "colours.js", "weights.js", "picture.js", "tokens.js", "readout.js",
+    "heat_map.js", "links.js", "text_view.js", "beam_tree.js", "decoding.js", "differences.js", "heads_off.js",
+    "importance.js", "roles.js", "hypotheses.js", "controls.js", "keyboard.js", "training.js", "lesson.js",
     "drawing.js",
-)
+)  # fmt: skip
 """Scripts of every page in the order in which they run, all in one scope; the last one follows."""
 
 _ESCAPES = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"})

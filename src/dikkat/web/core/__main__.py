@@ -8,7 +8,7 @@ import dikkat_runtime.native
 
 HERE = Path(__file__).parent
 BUILT = HERE / "core.wasm"
-SOURCES = ("linear_layer.c", "byte_rows.c")
+SOURCES = ("linear_layer.c", "byte_rows.c", "grouped_layer.c")
 """C sources of the native engine that the core is made of, besides core.c."""
 FLAGS = (
     *("-target", "wasm32-wasi", "-mexec-model=reactor", "-O3", "-msimd128", "-s"),

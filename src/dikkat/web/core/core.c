@@ -1,5 +1,6 @@
-/* What the browser engine calls: linear layers of the native engine (linear_layer.c), by one thread. */
+/* What the browser engine calls: linear layers of the native engine (linear_layer.c, grouped_layer.c), by one thread. */
 #include "byte_rows.h"
+#include "grouped.h"
 #include "linear.h"
 #include "threads.h"
 
@@ -65,6 +66,20 @@ __attribute__((export_name("int8_layer"))) Linear *int8_layer(const int8_t *weig
 /* Dense (rows, inputs) to dense (rows, outputs). Returns 0, or 1 for want of memory. */
 __attribute__((export_name("linear"))) int32_t linear(const Linear *layer, const float *from, float *to, int32_t rows) {
     return linear_layer(layer, from, to, rows, 1);
+}
+
+/* A layer of `weight`, which lies as pack_groups() packs it where a panel has 16 outputs, and is not copied. */
+__attribute__((export_name("grouped_weights"))) Grouped *grouped_weights(uint8_t *weight, const float *bias, int32_t inputs,
+                                                                         int32_t outputs, int32_t bits) {
+    _Static_assert(GROUP_PANEL == 16, "a model file has panels of 16 outputs");
+    Grouped *layer = calloc(1, sizeof(Grouped));
+    if (layer) *layer = (Grouped){weight, bias, inputs, outputs, bits};
+    return layer;
+}
+
+/* The same as linear() by such a layer. */
+__attribute__((export_name("grouped"))) int32_t grouped(const Grouped *layer, const float *from, float *to, int32_t rows) {
+    return grouped_layer(layer, from, to, rows, 1);
 }
 
 /* In the place of those of libc, which would ask the page for random numbers: nothing here is built with stack guards. */

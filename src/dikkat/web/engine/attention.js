@@ -40,23 +40,26 @@ function grownCopy(numbers, used) {
 
 // `query` (T, heads * width) over `keys` and `values` (S, groups * width) to (T, heads * width).
 //
-// Query t sees the first `seen(t)` keys, without those that `mask` (S) holds a 0 for. `off` holds the heads whose output
-// is zero. Given `weights` (heads, T, S), they are written there.
-function attend({ query, keys, values, queries, count, heads, groups, width, beta, visible, mask, off, weights }) {
+// Query t sees the keys from `first(t)` to before `visible(t)`, without those that `mask` (S) holds a 0 for. `off` holds the heads whose output
+// is zero. Given `weights` (heads, T, S), they are written there. `distances`, if any, are those of distances.js.
+function attend({ query, keys, values, queries, count, heads, groups, width, beta, first = () => 0, visible, mask, off, weights, distances }) {
   const output = new Float32Array(queries * heads * width);
-  const row = new Float32Array(count);
+  const step = groups * width;
   for (let head = 0; head < heads; head++) {
     const group = Math.floor((head * groups) / heads) * width;
     for (let t = 0; t < queries; t++) {
       const at = (t * heads + head) * width;
-      scoreKeys(row, query, at, keys, group, groups * width, visible(t), width, beta);
-      softmax(row, visible(t), mask);
-      if (weights) weights.set(row.subarray(0, visible(t)), (head * queries + t) * count);
+      const start = first(t);
+      const row = new Float32Array(visible(t) - start);
+      scoreKeys(row, query, at, keys, start * step + group, step, width, beta);
+      if (distances) for (let s = 0; s < row.length; s++) row[s] += distances(head, start + s - t);
+      softmax(row, row.length, start && mask ? mask.slice(start) : mask);
+      if (weights) weights.set(row, (head * queries + t) * count + start);
       if (off?.has(head)) continue;
-      for (let s = 0; s < visible(t); s++) {
+      for (let s = 0; s < row.length; s++) {
         const weight = row[s];
         if (!weight) continue;
-        const from = s * groups * width + group;
+        const from = (start + s) * step + group;
         for (let i = 0; i < width; i++) output[at + i] += weight * values[from + i];
       }
     }
@@ -64,9 +67,9 @@ function attend({ query, keys, values, queries, count, heads, groups, width, bet
   return output;
 }
 
-function scoreKeys(row, query, at, keys, group, step, count, width, beta) {
-  for (let s = 0; s < count; s++) {
-    const from = s * step + group;
+function scoreKeys(row, query, at, keys, start, step, width, beta) {
+  for (let s = 0; s < row.length; s++) {
+    const from = start + s * step;
     let score = 0;
     for (let i = 0; i < width; i++) score += query[at + i] * keys[from + i];
     row[s] = score * beta;

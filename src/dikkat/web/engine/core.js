@@ -16,7 +16,7 @@ class Core {
     const to = this.reserve(this.output, 4 * size);
     // memory that has grown is another buffer
     new Float32Array(this.exports.memory.buffer, from, x.length).set(x);
-    if (this.exports.linear(address, from, to, rows)) throw new Error("There is no memory left for this text.");
+    if (this.exports[layer.bits ? "grouped" : "linear"](address, from, to, rows)) throw new Error("There is no memory left for this text.");
     return new Float32Array(this.exports.memory.buffer, to, size).slice();
   }
 
@@ -25,12 +25,14 @@ class Core {
     if (address !== undefined) return address;
     const [weight, scale, bias] = [layer.weight, layer.scale, layer.bias].map((numbers) => (numbers ? this.copied(numbers) : 0));
     const { inputs, outputs } = layer;
-    address = layer.scale
+    if (layer.bits) address = this.exports.grouped_weights(weight, bias, inputs, outputs, layer.bits);
+    else address = layer.scale
       ? this.exports.int8_layer(weight, scale, bias, inputs, outputs)
       : this.exports.float32_layer(weight, bias, inputs, outputs);
     if (!address) throw new Error("There is no memory left for this model.");
     // they are packed elsewhere now
     if (layer.scale) [weight, scale].forEach((copy) => this.exports.release(copy));
+    if (layer.bits) layer.letGo();
     this.layers.set(layer, address);
     return address;
   }

@@ -5,8 +5,8 @@ const SPACE_BEFORE_WORD = "▁";
 
 // A label for each id: a space shows as "▁", a part of a character as that character with the part: "é(1/2)".
 function labelsOf(tokenizer, ids) {
-  if (!tokenizer.isBytes) return ids.map((id) => tokenizer.tokens[id]);
-  const labels = ids.map((id) => (id < SPECIAL_TOKENS.length ? tokenizer.tokens[id] : ""));
+  const labels = ids.map((id) => (tokenizer.isBytes && !tokenizer.special.has(id) ? "" : tokenizer.tokens[id] ?? ""));
+  if (!tokenizer.isBytes) return labels;
   for (const { text, owners } of charactersOf(ids.map((id) => tokenizer.bytes(id)))) {
     const parts = new Map();
     owners.forEach((owner, index) => parts.set(owner, [...(parts.get(owner) ?? []), index + 1]));
@@ -42,7 +42,7 @@ function characterSize(bytes, start) {
 // {tokens, wordNumbers, words} of ids: the labels, the word of each from 0, and the words as in `text`.
 function wordsOf(tokenizer, ids, text) {
   const tokens = labelsOf(tokenizer, ids);
-  const isSpecial = (index) => ids[index] < SPECIAL_TOKENS.length;
+  const isSpecial = (index) => tokenizer.special.has(ids[index]);
   const words = [];
   const wordNumbers = [];
   for (let start = 0; start < ids.length; ) {

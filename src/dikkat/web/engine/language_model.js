@@ -8,6 +8,7 @@ class LanguageModel {
     this.decoder = new Stack(file, products, "decoder", header.model.decoder_layers, embedding);
     this.output = new Linear(tensors.get("output_weight"), tensors.get("output_bias")?.values ?? null);
     this.tokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
+    [this.begin, this.end] = [header.languageModel.begin, header.languageModel.end]; // null where there is no such token
   }
 
   // Logits of the token after `ids`, which stand after what the cache holds; `changes` may hold off, beta, positions, cell
@@ -17,9 +18,16 @@ class LanguageModel {
     const causal = this.header.languageModel.objective !== "prefix";
     const states = this.decoder.run(ids, { ...changes, caches: [cache], causal });
     const width = this.settings.model_dim;
-    const logits = this.products.linear(this.output, states.slice(states.length - width), 1);
-    for (const id of [PAD, BOS, UNK]) logits[id] = -Infinity;
+    const logits = this.logitsOf(states.slice(states.length - width));
+    for (const id of this.header.languageModel.never_written) logits[id] = -Infinity;
     return logits;
+  }
+
+  // Logits of one state.
+  logitsOf(state) {
+    const logits = this.products.linear(this.output, state, 1);
+    const { logit_softcap: cap } = this.settings;
+    return cap === null ? logits : logits.map((logit) => Math.tanh(logit / cap) * cap);
   }
 
   // The logit lens (nostalgebraist 2020): logits of the token after `ids` if each layer were the last, the lowest first.
@@ -27,7 +35,7 @@ class LanguageModel {
     const streams = [];
     this.next(ids, this.decoder.newCache(), { ...changes, streams });
     const { finalNorm } = this.decoder;
-    return streams.map((state) => this.products.linear(this.output, finalNorm ? finalNorm.run(state) : state, 1));
+    return streams.map((state) => this.logitsOf(finalNorm ? finalNorm.run(state) : state));
   }
 
   // For each layer and head the shares of its attention on the token before, on earlier positions of the same token and on
@@ -62,9 +70,8 @@ class LanguageModel {
         cache = this.decoder.newCache();
       }
       const logits = this.next(unread, cache, changes);
-      const choices = distribution(logits, { temperature, topK, topP });
-      const id = drawn(choices, random());
-      if (id === EOS) break;
+      const id = drawn(sampling(logits, { temperature, topK, topP }).choices(), random());
+      if (id === this.end) break;
       written.push(id);
       unread = [id];
       yield { id, logits };
@@ -75,26 +82,67 @@ class LanguageModel {
 
 // What the next token is drawn from, as [probability, id], the likeliest first: temperature, then top-k, then top-p on
 // what top-k left. Temperature 0 leaves the likeliest alone.
-function distribution(logits, { temperature = 1, topK = 0, topP = 1 } = {}) {
-  const order = Array.from(logits.keys()).filter((id) => logits[id] > -Infinity).sort((a, b) => logits[b] - logits[a] || a - b);
-  const kept = order.slice(0, temperature === 0 ? 1 : topK || order.length);
-  const shares = Float64Array.from(kept, (id) => (logits[id] - logits[order[0]]) / (temperature || 1));
-  softmax(shares, shares.length, null);
-  const choices = [];
-  let before = 0;
-  for (let rank = 0; rank < kept.length && before < topP; rank++) {
-    choices.push([shares[rank], kept[rank]]);
-    before += shares[rank];
+function distribution(logits, options) {
+  return [...sampling(logits, options).choices()];
+}
+
+// The same as {count, choices}: how many tokens are left, and what yields them one after the other, since few are looked at.
+function sampling(logits, { temperature = 1, topK = 0, topP = 1 } = {}) {
+  const first = falling(logits).next().value;
+  if (temperature === 0) return { count: 1, choices: () => [[1, first]] };
+  const power = (id) => Math.exp((logits[id] - logits[first]) / temperature);
+  let left = topK ? taken(falling(logits), topK) : null; // null for all
+  let total = 0;
+  let count = 0;
+  for (const id of left ?? logits.keys()) {
+    if (!(logits[id] > -Infinity)) continue;
+    total += power(id);
+    count++;
   }
-  return choices.map(([share, id]) => [share / before, id]);
+  if (topP < 1) {
+    let mass = 0;
+    const kept = [];
+    for (const id of left ?? falling(logits)) {
+      if (mass >= topP * total) break;
+      mass += power(id);
+      kept.push(id);
+    }
+    [left, total, count] = [kept, mass, kept.length];
+  }
+  return { count, *choices() { for (const id of left ?? falling(logits)) yield [power(id) / total, id]; } };
+}
+
+function taken(ids, count) {
+  const list = [];
+  for (const id of ids) {
+    list.push(id);
+    if (list.length >= count) break;
+  }
+  return list;
+}
+
+// The ids of logits above -Infinity, the largest logit first, of equal ones the lower id. Only as many are sorted as are asked for:
+// those that are near the largest, then those twice as far below it, and so on.
+function* falling(logits) {
+  let largest = -Infinity;
+  for (let id = 0; id < logits.length; id++) if (logits[id] > largest) largest = logits[id];
+  for (let [above, depth] = [Infinity, 1]; above > -Infinity; depth *= 2) {
+    const below = depth > 1e4 ? -Infinity : largest - depth;
+    const ids = [];
+    for (let id = 0; id < logits.length; id++) if (logits[id] > below && logits[id] <= above) ids.push(id);
+    yield* ids.sort((a, b) => logits[b] - logits[a] || a - b);
+    above = below;
+  }
 }
 
 // The id that a number of [0, 1) falls on when the probabilities lie end to end.
 function drawn(choices, uniform) {
   let end = 0;
+  let last = null;
   for (const [share, id] of choices) {
     end += share;
-    if (uniform < end) return id;
+    last = id;
+    if (uniform < end) break;
   }
-  return choices.at(-1)[1];
+  return last;
 }

@@ -2,9 +2,9 @@
 
 // Layer norm, or root-mean-square norm where there is no bias, of each row.
 class Norm {
-  constructor(tensors, name, settings) {
+  constructor(tensors, name, settings, kind = settings.norm) {
     this.weight = tensors.get(`${name}.weight`).values;
-    this.bias = settings.norm === "layer" ? tensors.get(`${name}.bias`).values : null;
+    this.bias = kind === "layer" ? tensors.get(`${name}.bias`).values : null;
     this.eps = settings.norm_eps;
   }
 
@@ -38,8 +38,8 @@ const gelu = (x) => 0.5 * x * (1 + erf(x / Math.SQRT2));
 const geluTanh = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 const silu = (x) => x / (1 + Math.exp(-x));
 
-const ACTIVATIONS = { gelu, gelu_tanh: geluTanh };
-const GATES = { geglu: gelu, swiglu: silu };
+const ACTIVATIONS = { gelu, gelu_tanh: geluTanh, silu, tanh: Math.tanh };
+const GATES = { geglu: gelu, geglu_tanh: geluTanh, swiglu: silu };
 
 // What the inner layer of a feed-forward network gives the outer one, of which ReLU changes the array itself; a gate is the first half of its outputs.
 function activated(inner, rows, activation) {
@@ -76,10 +76,15 @@ function sinusoid(position, width, concatenated) {
   return row.subarray(0, width);
 }
 
-// Turns each pair of numbers of each head by the angle of its position (Su et al. 2021, section 3.2.2), in place.
-function applyRotary(x, at, heads, width, position) {
+// Radians a position by which each pair of a head turns (Su et al. 2021, section 3.2.2).
+function usualFrequencies(width) {
+  return Array.from({ length: width / 2 }, (_, pair) => Math.exp((-Math.log(10000) * 2 * pair) / width));
+}
+
+// Turns each pair of numbers of each head by the angle of its position, in place.
+function applyRotary(x, at, heads, width, position, frequencies = usualFrequencies(width)) {
   for (let pair = 0; pair < width / 2; pair++) {
-    const angle = position * Math.exp((-Math.log(10000) * 2 * pair) / width);
+    const angle = position * frequencies[pair];
     const [cosine, sine] = [Math.cos(angle), Math.sin(angle)];
     for (let head = 0; head < heads; head++) {
       const i = at + head * width + 2 * pair;

@@ -1,4 +1,5 @@
-// Linear layers: y = x W^T + b, with weights in float32, or in int8 with a scale for each output.
+// Linear layers: y = x W^T + b, with weights in float32, in int8 with a scale for each output, or in eight or four bits with
+// a scale for each group of inputs of an output.
 
 // The plain arithmetic; any object with the same `linear` may take its place (see core.js).
 const SCALAR = { name: "JavaScript", linear: scalarLinear };
@@ -6,9 +7,16 @@ const SCALAR = { name: "JavaScript", linear: scalarLinear };
 class Linear {
   constructor(tensor, bias = null) {
     [this.outputs, this.inputs] = tensor.shape;
+    this.tensor = tensor;
     this.weight = tensor.values; // (outputs, inputs)
-    this.scale = tensor.scale; // (outputs), null in float32
+    this.scale = tensor.scale; // (outputs), null in float32 and in groups
+    this.bits = tensor.bits ?? null; // of a weight, in groups
     this.bias = bias; // (outputs) or null
+  }
+
+  // Once the weights are elsewhere.
+  letGo() {
+    this.weight = this.tensor.values = null;
   }
 
   // The layer of some of the outputs.
@@ -22,11 +30,12 @@ class Linear {
 // (rows, inputs) to (rows, outputs).
 function scalarLinear(layer, x, rows) {
   const y = new Float32Array(rows * layer.outputs);
-  const entries = layer.scale ? new Int8Array(layer.inputs) : null;
+  const entries = layer.scale || layer.bits ? new Int8Array(layer.inputs) : null;
   for (let row = 0; row < rows; row++) {
     const from = x.subarray(row * layer.inputs, (row + 1) * layer.inputs);
     const to = y.subarray(row * layer.outputs, (row + 1) * layer.outputs);
-    if (entries) int8Row(to, layer, entries, quantizeRow(entries, from));
+    if (layer.bits) groupedRow(to, layer, entries, from);
+    else if (entries) int8Row(to, layer, entries, quantizeRow(entries, from));
     else float32Row(to, layer, from);
   }
   return y;
@@ -68,5 +77,56 @@ function int8Row(to, { weight, scale, bias, inputs, outputs }, entries, step) {
     let sum = 0;
     for (let i = 0; i < inputs; i++) sum = (sum + entries[i] * weight[at + i]) | 0;
     to[output] = Math.fround(sum * Math.fround(step * scale[output])) + (bias ? bias[output] : 0);
+  }
+}
+
+const GROUP = 32; // inputs
+const PANEL = 16; // outputs whose groups lie together
+
+const groupBytes = (bits) => PANEL * (4 + (GROUP * bits) / 8);
+
+function groupedBytes([outputs, inputs], bits) {
+  return Math.ceil(outputs / PANEL) * Math.ceil(inputs / GROUP) * groupBytes(bits);
+}
+
+const ENDS = new Uint32Array(2);
+const AS_FLOATS = new Float32Array(ENDS.buffer);
+
+// The weights of one output in one group, each least + scale * q: fills `steps` (GROUP) with q, and returns [scale, least]. A
+// panel holds scale and least of each output in bfloat16, then fours of q of each output, or of four bits pairs of fours.
+function groupOf({ weight, inputs, bits }, output, group, steps) {
+  const at = (Math.floor(output / PANEL) * Math.ceil(inputs / GROUP) + group) * groupBytes(bits);
+  const own = output % PANEL;
+  const end = at + 4 * own;
+  ENDS[0] = (weight[end] << 16) | (weight[end + 1] << 24);
+  ENDS[1] = (weight[end + 2] << 16) | (weight[end + 3] << 24);
+  for (let i = 0; i < GROUP; i++) {
+    const four = i >> 2;
+    const row = bits === 4 ? four >> 1 : four;
+    const byte = weight[at + 4 * PANEL + 4 * (row * PANEL + own) + (i & 3)];
+    steps[i] = bits === 4 ? (byte >> (4 * (four & 1))) & 15 : byte;
+  }
+  return [AS_FLOATS[0], AS_FLOATS[1]];
+}
+
+function groupedRow(to, layer, entries, from) {
+  const { inputs, bias, outputs } = layer;
+  const groups = Math.ceil(inputs / GROUP);
+  const rounded = Array.from({ length: groups }, (_, group) => quantizeRow(entries.subarray(group * GROUP, (group + 1) * GROUP), from.subarray(group * GROUP, (group + 1) * GROUP)));
+  const steps = new Uint8Array(GROUP);
+  for (let output = 0; output < outputs; output++) {
+    let total = 0;
+    for (let group = 0; group < groups; group++) {
+      const [scale, least] = groupOf(layer, output, group, steps);
+      let [sum, own] = [0, 0];
+      for (let i = 0; i < GROUP && group * GROUP + i < inputs; i++) {
+        const entry = entries[group * GROUP + i];
+        sum += entry * steps[i];
+        own += entry;
+      }
+      const part = Math.fround(sum * Math.fround(scale * rounded[group])) + Math.fround(least * Math.fround(rounded[group] * own));
+      total = Math.fround(total + Math.fround(part));
+    }
+    to[output] = total + (bias ? bias[output] : 0);
   }
 }

@@ -3,7 +3,7 @@
 const SLICE = 20; // milliseconds of work between two looks at the messages
 const MAX_CHARACTERS = 100000;
 const MAX_KEPT = 500; // translated sentences
-const MODELS = { translator: TranslatorModel, classifier: ClassifierModel, lm: LanguageModel };
+const MODELS = { translator: TranslatorModel, classifier: ClassifierModel, tagger: TaggerModel, regressor: RegressorModel, lm: LanguageModel };
 
 class Cancelled extends Error {}
 
@@ -43,19 +43,40 @@ class Service {
 }
 
 const TASKS = {
-  async load(service, { model, core }) {
-    const products = await chosenProducts(core && bytesOfBase64(core));
-    const bytes = bytesOfSevenBits(model);
-    const file = readModelFile(isZipped(bytes) ? await unzipped(bytes) : bytes);
+  // From `model`, the text of a page, or from `source`, the address of a file or the file itself, which `weights` describes.
+  async load(service, { model, source, weights, core }, show) {
+    service.products ??= await chosenProducts(core && bytesOfBase64(core));
+    const { products } = service;
+    const file = source ? await streamedModelFile(await streamOf(source), weights, (read) => show({ read })) : await embeddedFile(model);
     const { header } = file;
     service.model = new MODELS[header.task](file, products);
     const { num_heads: heads, encoder_layers: encoder, decoder_layers: decoder } = header.model;
     return {
-      task: header.task, longest: header.longest, precision: header.precision, engine: products.name, isCore: products !== SCALAR,
+      task: header.task, longest: shownLength(header), precision: header.precision, engine: products.name, isCore: products !== SCALAR,
       heads, layers: { "encoder-self": encoder, "decoder-self": decoder, cross: decoder },
     };
   },
 };
+
+async function embeddedFile(text) {
+  const bytes = bytesOfSevenBits(text);
+  return readModelFile(isZipped(bytes) ? await unzipped(bytes) : bytes);
+}
+
+async function streamOf(source) {
+  if (typeof source !== "string") return source.stream();
+  const response = await fetch(source);
+  if (!response.ok) throw new Error(`${response.status} ${response.statusText}`);
+  return response.body;
+}
+
+const MAX_MAP_NUMBERS = 1 << 25; // of all layers and heads of a text
+
+// Tokens of a text that a page shows: as many as the model reads, and as there is memory for maps of.
+function shownLength({ task, longest, model }) {
+  if (task !== "lm") return longest;
+  return Math.min(longest, Math.floor(Math.sqrt(MAX_MAP_NUMBERS / (model.decoder_layers * model.num_heads))));
+}
 
 // The six steps of one cell of what was read and written.
 TASKS.cell = async ({ model }, { ids, tokens, kind, layer, head, query, ...question }) => {
@@ -67,10 +88,10 @@ TASKS.cell = async ({ model }, { ids, tokens, kind, layer, head, query, ...quest
   return cell.steps;
 };
 
-// {rows, values}: what each of the first positions adds to an embedding, none where positions turn queries and keys.
+// {rows, values}: what each of the first positions adds to an embedding, none where they add nothing.
 TASKS.positions = async ({ model }, { count }) => {
   const stack = model.encoder ?? model.decoder;
-  if (stack.settings.positions === "rotary") return { rows: 0, values: [] };
+  if (!stack.addsPositions) return { rows: 0, values: [] };
   return { rows: count, values: Array.from({ length: count }, (_, position) => Array.from(stack.positionRow(position))).flat() };
 };
 
@@ -143,7 +164,7 @@ function unseenIn(tokenizer, ids, text) {
     const split = [...charactersOf(ids.map((id) => tokenizer.bytes(id)))].filter(({ owners }) => owners[0] !== owners.at(-1));
     return [...new Set(split.map((character) => character.text))];
   }
-  if (!ids.includes(UNK)) return [];
+  if (!ids.includes(tokenizer.unknown)) return [];
   const parts = tokenizer.joiner ? text.split(/\p{White_Space}+/u) : [...text];
-  return [...new Set(parts.filter((part) => tokenizer.encode(part).includes(UNK)))];
+  return [...new Set(parts.filter((part) => tokenizer.encode(part).includes(tokenizer.unknown)))];
 }

@@ -1,4 +1,5 @@
-// Text to ids and back, by what a tokenizer.json of dikkat says: byte-level BPE, words, characters or bytes.
+// Text to ids and back, by what a tokenizer.json says: byte-level BPE, words, characters or bytes of dikkat's own, and BPE of
+// imported models, on bytes or on characters with bytes for those that have no entry.
 
 const [PAD, BOS, EOS, UNK] = [0, 1, 2, 3];
 const SPECIAL_TOKENS = ["<pad>", "<bos>", "<eos>", "<unk>"];
@@ -13,28 +14,57 @@ const CHARACTER_OF_BYTE = (() => {
 })();
 const BYTE_OF_CHARACTER = new Map(CHARACTER_OF_BYTE.map((character, byte) => [character, byte]));
 
+// How the library cuts a text before byte-level BPE, unless the file says otherwise.
+const BYTE_LEVEL_PIECE = "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
+
 class Tokenizer {
   // `language` is that of texts, whose dotted i matters where the tokenizer lower-cases.
   constructor(settings, language = "") {
-    const flat = (part, name) => (part === null ? [] : part.type === "Sequence" ? part[name] : [part]);
+    const flat = (part, name) => (part ? (part.type === "Sequence" ? part[name] : [part]) : []);
+    const { model, added_tokens: added = [] } = settings;
     this.normalizers = flat(settings.normalizer, "normalizers").map(normalizerOf);
-    this.cutters = flat(settings.pre_tokenizer, "pretokenizers").filter(({ type }) => type !== "ByteLevel").map(cutterOf);
+    const cutters = flat(settings.pre_tokenizer, "pretokenizers");
+    this.cutters = cutters.map(cutterOf).filter(Boolean);
     const decoders = flat(settings.decoder, "decoders").map(({ type }) => type);
-    this.isBytes = settings.model.type === "BPE";
+    this.isPieces = Boolean(model.byte_fallback);
+    this.isBytes = model.type === "BPE" && !this.isPieces;
     this.joiner = decoders.length ? "" : " ";
     this.stripsSpace = decoders.includes("Strip");
     const lowercases = flat(settings.normalizer, "normalizers").some(({ type }) => type === "Lowercase");
     this.hasDottedI = lowercases && DOTTED_I.has(language.toLowerCase().split(/[-_.@]/)[0]);
-    this.ids = new Map(Object.entries(settings.model.vocab));
+    this.ids = new Map(Object.entries(model.vocab));
+    for (const { id, content } of added) this.ids.set(content, id);
     this.tokens = [];
     for (const [token, id] of this.ids) this.tokens[id] = token;
-    this.ranks = new Map((settings.model.merges ?? []).map((merge, rank) => [Array.isArray(merge) ? merge.join(" ") : merge, rank]));
+    this.isOwn = SPECIAL_TOKENS.every((token, id) => this.tokens[id] === token);
+    const ofFile = added.filter(({ special }) => special).map(({ id }) => id);
+    this.special = new Set(this.isOwn ? [PAD, BOS, EOS, UNK] : ofFile); // they have a name, and spell nothing
+    this.silent = new Set(this.isOwn ? [PAD, BOS, EOS] : ofFile); // they leave no trace in a text
+    this.unknown = this.isOwn ? UNK : this.ids.get(model.unk_token) ?? null;
+    // special tokens are never read out of a text
+    const typed = added.filter(({ special }) => !special && !this.isOwn);
+    this.rawEntries = entryPattern(typed.filter(({ normalized }) => !normalized), (text) => text);
+    this.plainEntries = entryPattern(typed.filter(({ normalized }) => normalized), (text) => this.normalized(text));
+    this.ranks = new Map((model.merges ?? []).map((merge, rank) => [Array.isArray(merge) ? merge.join(" ") : merge, rank]));
+    this.ignoresMerges = Boolean(model.ignore_merges);
     this.kept = new Map();
   }
 
   // Ids of a text, without <bos> and <eos>; halves of surrogate pairs become U+FFFD.
   encode(text) {
-    return this.pieces(this.normalized(text)).flatMap((piece) => (this.isBytes ? this.merge(piece) : [this.ids.get(piece) ?? UNK]));
+    return this.parts(text).flatMap((part) => (typeof part === "number" ? [part] : this.pieces(part).flatMap((piece) => this.idsOf(piece))));
+  }
+
+  // Normalized parts of a text, and ids of the entries that are looked up as a whole before anything is cut.
+  parts(text) {
+    const within = (parts, entries) => (entries ? parts.flatMap((part) => (typeof part === "number" ? [part] : splitAtEntries(part, entries))) : parts);
+    const raw = within([text], this.rawEntries);
+    return within(raw.map((part) => (typeof part === "number" ? part : this.normalized(part))), this.plainEntries);
+  }
+
+  idsOf(piece) {
+    if (this.isBytes || this.isPieces) return this.merge(piece);
+    return [this.ids.get(piece) ?? UNK];
   }
 
   normalized(text) {
@@ -47,19 +77,25 @@ class Tokenizer {
     return this.cutters.reduce((pieces, cut) => pieces.flatMap(cut), whole ? [whole] : []);
   }
 
-  // Text of ids; <pad>, <bos> and <eos> leave no trace.
+  // Text of ids; special tokens leave no trace.
   decode(ids) {
-    const tokens = ids.filter((id) => id !== PAD && id !== BOS && id !== EOS).map((id) => this.tokens[id]);
-    if (!this.isBytes) return tokens.join(this.joiner);
-    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(tokens.flatMap(bytesOfToken)));
+    const written = ids.filter((id) => !this.silent.has(id) && this.tokens[id] !== undefined);
+    if (!this.isBytes && !this.isPieces) return written.map((id) => this.tokens[id]).join(this.joiner);
+    const bytes = written.flatMap((id) => this.spelling(this.tokens[id]));
+    const text = new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
     return this.stripsSpace && text.startsWith(" ") ? text.slice(1) : text;
   }
 
   // What each token spells, in bytes; a special token has none.
   bytes(id) {
-    if (id < SPECIAL_TOKENS.length) return [];
     const token = this.tokens[id];
-    return this.isBytes ? bytesOfToken(token) : [...new TextEncoder().encode(token)];
+    return this.special.has(id) || token === undefined ? [] : this.spelling(token);
+  }
+
+  spelling(token) {
+    if (this.isBytes) return bytesOfToken(token);
+    const byte = this.isPieces && /^<0x([0-9A-F]{2})>$/.exec(token);
+    return byte ? [parseInt(byte[1], 16)] : [...new TextEncoder().encode(this.isPieces ? token.replaceAll("\u2581", " ") : token)];
   }
 
   // The characters that whole entries hold: those that the text of the vocabulary had often enough.
@@ -94,49 +130,85 @@ class Tokenizer {
     return spans;
   }
 
-  // A piece of text that no merge crosses, in the ids of byte-level BPE.
+  // A piece of text that no merge crosses, in the ids of BPE.
   merge(piece) {
     const known = this.kept.get(piece);
     if (known) return known;
-    let parts = Array.from(new TextEncoder().encode(piece), (byte) => CHARACTER_OF_BYTE[byte]);
-    while (parts.length > 1) {
-      const pair = this.firstMerge(parts);
-      if (pair === null) break;
-      parts = joinPairs(parts, pair);
-    }
-    const ids = parts.map((part) => this.ids.get(part));
+    const symbols = this.isPieces ? this.symbolsOf(piece) : Array.from(new TextEncoder().encode(piece), (byte) => CHARACTER_OF_BYTE[byte]);
+    const whole = this.ignoresMerges ? this.ids.get(symbols.join("")) : undefined;
+    const ids = whole === undefined ? merged(symbols, this.ranks).map((part) => this.ids.get(part) ?? this.unknown).filter((id) => id !== null) : [whole];
     if (this.kept.size < MAX_WORDS_KEPT) this.kept.set(piece, ids);
     return ids;
   }
 
-  // The pair of neighbours that was merged first in training; null where no merge is left.
-  firstMerge(parts) {
-    let [best, pair] = [Infinity, null];
-    for (let i = 0; i + 1 < parts.length; i++) {
-      const next = `${parts[i]} ${parts[i + 1]}`;
-      const rank = this.ranks.get(next) ?? Infinity;
-      if (rank < best) [best, pair] = [rank, next];
-    }
-    return pair;
+  // The characters of a piece, with entries of bytes in place of one that has none itself.
+  symbolsOf(piece) {
+    return Array.from(piece).flatMap((character) => {
+      if (this.ids.has(character)) return [character];
+      return Array.from(new TextEncoder().encode(character), (byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, "0")}>`);
+    });
   }
 }
 
-function joinPairs(parts, pair) {
-  const joined = [];
-  for (let i = 0; i < parts.length; i++) {
-    if (i + 1 < parts.length && `${parts[i]} ${parts[i + 1]}` === pair) joined.push(parts[i] + parts[++i]);
-    else joined.push(parts[i]);
+// Symbols after all merges, always of the two neighbours that were merged first in training.
+function merged(symbols, ranks) {
+  const rankOf = (at) => (at + 1 < symbols.length ? ranks.get(`${symbols[at]} ${symbols[at + 1]}`) ?? Infinity : Infinity);
+  const ranked = symbols.map((_, at) => rankOf(at));
+  for (;;) {
+    let first = 0;
+    for (let at = 1; at < ranked.length; at++) if (ranked[at] < ranked[first]) first = at;
+    if (!ranked.length || ranked[first] === Infinity) return symbols;
+    symbols.splice(first, 2, symbols[first] + symbols[first + 1]);
+    ranked.splice(first + 1, 1);
+    ranked[first] = rankOf(first);
+    if (first) ranked[first - 1] = rankOf(first - 1);
   }
-  return joined;
 }
 
+// The tokenizer that a tokenizer.json of dikkat or of an imported model describes.
+function tokenizerOf(settings, language) {
+  return settings.pre_tokenizer?.type === "BertPreTokenizer" ? new WordPieceTokenizer(settings) : new Tokenizer(settings, language);
+}
+
+// A byte-level entry in bytes; one that was added as it stands spells itself.
 function bytesOfToken(token) {
-  return Array.from(token, (character) => BYTE_OF_CHARACTER.get(character));
+  const bytes = Array.from(token, (character) => BYTE_OF_CHARACTER.get(character));
+  return bytes.includes(undefined) ? [...new TextEncoder().encode(token)] : bytes;
+}
+
+const escaped = (text) => text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&");
+
+// {pattern, entries} of entries that were added, of which the longest counts; null for none.
+function entryPattern(added, normalized) {
+  if (!added.length) return null;
+  const entries = new Map(added.map((entry) => [normalized(entry.content), entry]));
+  const longest = [...entries.keys()].sort((a, b) => b.length - a.length);
+  return { pattern: new RegExp(longest.map(escaped).join("|"), "gu"), entries };
+}
+
+// What lies between entries, and the ids of these.
+function splitAtEntries(text, { pattern, entries }) {
+  const parts = [];
+  const isWord = (character) => /[\p{Alphabetic}\p{M}\p{Nd}\p{Pc}\p{Join_Control}]/u.test(character);
+  let end = 0;
+  for (const { index, 0: match } of text.matchAll(pattern)) {
+    const { id, single_word: single, lstrip, rstrip } = entries.get(match);
+    let [first, last] = [index, index + match.length];
+    if (single && (isWord([...text.slice(0, first)].at(-1) ?? "") || isWord([...text.slice(last, last + 2)][0] ?? ""))) continue;
+    if (lstrip) first = Math.max(end, /\p{White_Space}*$/u.exec(text.slice(0, first)).index);
+    if (rstrip) last += /^\p{White_Space}*/u.exec(text.slice(last))[0].length;
+    if (first > end) parts.push(text.slice(end, first));
+    parts.push(id);
+    end = last;
+  }
+  if (end < text.length) parts.push(text.slice(end));
+  return parts;
 }
 
 function normalizerOf(part) {
+  const composed = () => (text) => text.normalize(part.type);
   const known = {
-    NFC: () => (text) => text.normalize("NFC"),
+    NFC: composed, NFD: composed, NFKC: composed, NFKD: composed,
     // character by character, as the library does: no final sigma
     Lowercase: () => (text) => Array.from(text, (character) => character.toLowerCase()).join(""),
     Prepend: () => (text) => (text ? part.prepend + text : text),
@@ -145,27 +217,46 @@ function normalizerOf(part) {
   return known[part.type]();
 }
 
-// From a piece to smaller ones: what the pattern finds, and what lies between.
+// From a piece to smaller ones; null where nothing is cut.
 function cutterOf(part) {
-  const pattern = part.type === "WhitespaceSplit" ? /\p{White_Space}+/gu : patternOf(part.pattern);
-  const keeps = part.type !== "WhitespaceSplit";
+  if (part.type === "WhitespaceSplit") return cutBy(/\p{White_Space}+/gu, "Removed");
+  if (part.type === "Digits") return cutBy(part.individual_digits ? /\p{N}/gu : /\p{N}+/gu);
+  if (part.type === "Split") return cutBy(patternOf(part.pattern), part.behavior);
+  const cut = part.use_regex ? cutBy(patternOf({ Regex: BYTE_LEVEL_PIECE })) : null;
+  if (!part.add_prefix_space) return cut;
+  return (text) => (cut ?? ((whole) => [whole]))(text.startsWith(" ") ? text : ` ${text}`);
+}
+
+// What the pattern finds, and what lies between; `behaviour` says where the former goes.
+function cutBy(pattern, behaviour = "Isolated") {
   return (text) => {
     const pieces = [];
-    let end = 0;
+    let [end, begun] = [0, 0];
     for (const { index, 0: match } of text.matchAll(pattern)) {
-      if (index > end) pieces.push(text.slice(end, index));
-      if (keeps) pieces.push(match);
+      if (behaviour === "MergedWithPrevious") {
+        pieces.push(text.slice(end, index + match.length));
+      } else if (behaviour === "MergedWithNext") {
+        if (index > begun) pieces.push(text.slice(begun, index));
+        begun = index;
+      } else {
+        if (index > end) pieces.push(text.slice(end, index));
+        if (behaviour !== "Removed") pieces.push(match);
+      }
       end = index + match.length;
     }
-    if (end < text.length) pieces.push(text.slice(end));
+    const rest = behaviour === "MergedWithNext" ? begun : end;
+    if (rest < text.length) pieces.push(text.slice(rest));
     return pieces;
   };
 }
 
-// \s of the library is the white space of Unicode; that of JavaScript is not quite the same.
+// \s of the library is the white space of Unicode; that of JavaScript is not quite the same. Letters of any case are written out,
+// since not every browser knows the group for them.
 function patternOf({ Regex: source, String: plain }) {
-  if (plain !== undefined) return new RegExp(plain.replace(/[.*+?^${}()|[\]\\]/g, "\\$&"), "gu");
-  return new RegExp(source.replace(/\\s/g, "\\p{White_Space}").replace(/\\S/g, "\\P{White_Space}"), "gu");
+  if (plain !== undefined) return new RegExp(escaped(plain), "gu");
+  const anyCase = (group) => group.replace(/[a-z]/g, (letter) => `[${letter}${letter.toUpperCase()}${letter === "s" ? "\u017f" : ""}]`);
+  const spelled = source.replace(/\(\?i:([^()]*)\)/g, (_, inner) => `(?:${anyCase(inner)})`);
+  return new RegExp(spelled.replace(/\\s/g, "\\p{White_Space}").replace(/\\S/g, "\\P{White_Space}"), "gu");
 }
 
 // Lower case in Turkish and Azeri: I becomes ı, and İ becomes i.

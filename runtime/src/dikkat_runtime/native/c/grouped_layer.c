@@ -5,30 +5,19 @@
  * few that are far larger than the rest. A row has the same bits in any company.
  */
 #include "byte_parts.h"
+#include "grouped.h"
 #include "layout.h"
 #include "threads.h"
 
 #include <stdlib.h>
 
-#define GROUP 32
-/* Vectors of outputs, and rows, whose sums stay in registers. */
-#define GROUP_VECTORS 4
 #define GROUP_ROWS (REGISTERS == 32 ? 3 : 1)
-#define GROUP_PANEL (GROUP_VECTORS * LANES)
 /* Rows that a panel is multiplied with before the next one is: their outputs stay in the cache until its line is full. */
 #define ROWS_PER_PANEL 96
 /* Rows that are rounded by one thread before the next one takes some. */
 #define ROUNDED_TOGETHER 4
 
-typedef struct {
-    uint8_t *weight;   /* panels of groups: scale and least of each output in bfloat16, then fours of q side by side */
-    const float *bias; /* (outputs) or null */
-    int64_t inputs, outputs, bits;
-} Grouped;
 SIZE_OF(Grouped);
-
-/* Bytes of a group of a panel. */
-INLINE int64_t group_bytes(int64_t bits) { return GROUP_PANEL * (4 + GROUP * bits / 8); }
 
 /* Bytes that `weight` takes. */
 int64_t grouped_bytes(const Grouped *g) {
