@@ -1,19 +1,20 @@
 """How well confidence tells right translations from wrong ones, beside the raw log-probability of the model.
 
-python benchmarks/confidence.py RUN
+python benchmarks/confidence.py RUN [--pairs TABLE.tsv]
 
-On the test part of a run, which lies in its folder `held_out`: its own translations, and references with a planted
-error (a word of another sentence, a word less, two changed places) among whole ones. Each class of errors that
-translators look for is planted by itself: a quarter of the words left out, a number or a name of another sentence, a
-word left as it is in the source. What is printed are the area under the ROC curve (AUROC, Hanley and McNeil 1982), the
-expected calibration error over ten bins (ECE, Guo et al. 2017), and Spearman's correlation of probability and sentence
-chrF of the own translations.
+On the test part of a run, which lies in its folder `held_out`, or on pairs of another kind: its own translations, and
+references with a planted error (a word of another sentence, a word less, two changed places) among whole ones. Each
+class of errors that translators look for is planted by itself: a quarter of the words left out, a number or a name of
+another sentence, a word left as it is in the source. What is printed are the area under the ROC curve (AUROC, Hanley
+and McNeil 1982), the expected calibration error over ten bins (ECE, Guo et al. 2017), and Spearman's correlation of
+probability and sentence chrF of the own translations.
 """
 
 from __future__ import annotations
 
 import argparse
 import re
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -90,16 +91,30 @@ def main() -> None:
     """Measure one run and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("run", type=Path)
-    run = parser.parse_args().run
-    sources, references = (
-        (run / "held_out" / f"test.{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
-        for side in ("source", "target")
-    )
+    parser.add_argument("--pairs", type=Path, help="table of pairs to measure on, instead of the test part")
+    parser.add_argument("--count", type=int, default=1000, help="pairs, at most")
+    options = parser.parse_args()
+    run, table = options.run, options.pairs
+    if table is None:
+        sources, references = (
+            (run / "held_out" / f"test.{side}.txt").read_text(encoding="utf-8").split("\n")[:-1]
+            for side in ("source", "target")
+        )
+    else:
+        rows = [line.split("\t") for line in table.read_text(encoding="utf-8").split("\n") if "\t" in line]
+        sources, references = [row[0] for row in rows], [row[1] for row in rows]
+    sources, references = sources[: options.count], references[: options.count]
     if not sources:
         raise UsageError(f"{run}: has no test part")
     translator = Translator.load(run, threads=1)
     judge = translator.judge(run, on_progress=print)
+    judge(sources[:1], references[:1])
+    start = time.process_time()
     outputs = [each.text for each in translator.translate(sources)]
+    translated = time.process_time()
+    judge(sources, outputs)
+    share = (time.process_time() - translated) / (translated - start)
+    print(f"judging takes {100 * share:.0f} % of the processor time of translating")
     right, meaning = judged(outputs, references)
     print(f"{len(sources):,} test pairs; right: {meaning}; fitted as: {judge.calibration.right}")
     print(f"{'what':34}  {'right':>6}  {'AUROC':>6}  {'raw':>6}  {'ECE':>6}")

@@ -26,6 +26,7 @@ from dikkat_runtime.tasks.confidence import (
     words_of,
 )
 from dikkat_runtime.tasks.confidence_fitting import FOLDS, _calibrated
+from dikkat_runtime.tasks.lexicon import Lexicon, WordLinks
 from dikkat_runtime.tasks.translations import OutputStyle, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.glossary import Glossary
@@ -60,26 +61,34 @@ def rows() -> tuple[Matrix, NDArray[np.bool_]]:
     return x, y
 
 
-def expected_logits(x: Matrix, y: NDArray[np.bool_], new: Matrix, *, leaks: bool, platt: bool) -> Matrix:
-    labels, count = y.astype(float), len(x) // 2
-    pair_of = np.arange(len(x)) % count
-    out_of_fold = np.zeros(count)
+def expected_logits(
+    x: Matrix, quality: Matrix, y: NDArray[np.bool_], new: Matrix, *, leaks: bool = False, platt: bool = True,
+    apart: bool = True,
+) -> Matrix:  # fmt: skip
+    """The first half are own translations; the others have an intercept of their own where they are kept apart."""
+    count = len(x) // 2
+    pair_of, other = np.arange(len(x)) % count, np.repeat([0.0, 1.0], count)[:, None] * apart
+    out_of_fold, zero = np.zeros(count), np.zeros((len(x), 1))
+    columns = [0, 1, 2, 3, 4] if apart else [0, 1, 2, 3]
+    z = np.c_[x, other][:, columns]
     for fold in range(FOLDS):
         others = np.ones(len(x), bool) if leaks else pair_of % FOLDS != fold
         own = np.arange(fold, count, FOLDS)
-        out_of_fold[own] = fitted(x[others], labels[others], 1.0)(x[own])
-    whole = fitted(x, labels, 1.0)(new)
-    return fitted(out_of_fold[:, None], labels[:count], 0.01)(whole[:, None]) if platt else whole
+        out_of_fold[own] = fitted(z[others], quality[others], 1.0)(np.c_[x, zero][own][:, columns])
+    whole = fitted(z, quality, 1.0)(np.c_[new, zero[: len(new)]][:, columns])
+    return fitted(out_of_fold[:, None], y[:count].astype(float), 0.01)(whole[:, None]) if platt else whole
 
 
 def test_the_calibration_is_that_of_models_that_have_not_read_the_pair(rows: tuple[Matrix, NDArray[np.bool_]]) -> None:
     x, y = rows
-    new = np.random.default_rng(6).normal(size=(10, 4))
-    logits = _calibrated(x, y).logits(new)
-    np.testing.assert_allclose(logits, expected_logits(x, y, new, leaks=False, platt=True), atol=1e-6)
+    new, count = np.random.default_rng(6).normal(size=(10, 4)), len(x) // 2
+    quality = np.where(np.arange(len(x)) < count, 0.2 + 0.6 * sigmoid(x[:, 1] + y), y)
+    right = y[:count].tolist()
+    logits = _calibrated(x, quality, right, np.arange(len(x)) % count).logits(new)
+    np.testing.assert_allclose(logits, expected_logits(x, quality, y, new), atol=1e-6)
     # the numbers tell these apart
-    for leaks, platt in ((True, True), (False, False)):
-        assert np.abs(logits - expected_logits(x, y, new, leaks=leaks, platt=platt)).max() > 0.1
+    for other in ({"leaks": True}, {"platt": False}, {"apart": False}):
+        assert np.abs(logits - expected_logits(x, quality, y, new, **other)).max() > 0.05
 
 
 def test_the_regression_is_that_of_the_formula() -> None:
@@ -101,35 +110,34 @@ SCORES = ForcedScores(
 """Of three tokens and an end mark, over two source tokens and an end mark."""
 
 
-def entropy(row: list[float]) -> float:
-    return -sum(p * np.log(p) for p in row if p) / float(np.log(3))
+LINKS = WordLinks(np.log([0.9, 0.2]), np.log([0.5, 0.8, 0.3]), [(0, 2), (3, 4), (4, 5)])
+"""Of the words "ab", "c" and ".", over two of the source."""
 
 
 def test_the_features_of_a_sentence_are_those_of_the_formulas() -> None:
-    log_p = [np.log(p) for p in (0.5, 0.25, 0.1, 0.8)]
-    spread = [entropy(row) for row in SCORES.attention.tolist()]
-    assert sentence_features(SCORES) == pytest.approx(
+    log_p, spread = [np.log(p) for p in (0.5, 0.25, 0.1, 0.8)], (0.1, 0.7, 1.3, 0.2)
+    surprises = [one + other for one, other in zip(log_p, spread, strict=True)]
+    assert sentence_features(SCORES, LINKS) == pytest.approx(
         [
-            sum(log_p) / 4, np.log(0.1), sum(log_p), (1.0 - 2.0 + 0.5 + 20.0) / 4, -2.0,
-            (0.1 + 0.7 + 1.3 + 0.2) / 4, 1.3, sum(spread) / 4,
-            0.0, 1.2, abs(np.log(4 / 3)), 0.25, np.log(3),
+            sum(log_p) / 4, sum(log_p), -2.0, sum(spread) / 4, 0.25, min(surprises), np.log(3), np.log(0.9 * 0.2) / 2,
+            np.log(0.5 * 0.8 * 0.3) / 3, np.log(4 / 3),
         ],
         abs=1e-9,
     )  # fmt: skip
+    nothing = Lexicon({}).compare("", "")
+    assert sentence_features(SCORES, nothing)[-3:] == [0.0, 0.0, 0.0]
+    assert word_features(SCORES, words_of("a"), [(0, 1)], nothing)[0][-2:] == [0.0, 0.0]
 
 
 def test_the_features_of_a_word_are_those_of_its_tokens() -> None:
-    first, second = word_features(SCORES, words_of("ab c"), [(0, 1), (1, 2), (3, 4), (4, 4)])
-    spread = [entropy(row) for row in SCORES.attention.tolist()]
-    mean = sum(np.log([0.5, 0.25, 0.1, 0.8])) / 4
-    # both tokens look at the first source token with 0.45, at the second with 0.4
+    first, second = word_features(SCORES, words_of("ab c."), [(0, 1), (1, 2), (3, 4), (4, 5)], LINKS)
+    mean, links = sum(np.log([0.5, 0.25, 0.1, 0.8])) / 4, np.log(0.5 * 0.8 * 0.3) / 3
     assert first == pytest.approx(
-        [np.log(0.25), np.log(0.5 * 0.25) / 2, -2.0, 0.7, (spread[0] + spread[1]) / 2, 0.45, 1.2, 0.0, np.log(0.1),
-         mean, 2.0],
-        abs=1e-9,
-    )  # fmt: skip
+        [np.log(0.25), np.log(0.5 * 0.25) / 2, -2.0, 0.7, 0.0, np.log(0.1), mean, 2.0, np.log(0.5), links], abs=1e-9
+    )
+    # of the word and the full stop behind it, what is linked less
     assert second == pytest.approx(
-        [np.log(0.1), np.log(0.1), 0.5, 1.3, spread[2], 0.4, 1.7, np.log(0.25), np.log(0.8), mean, 1.0], abs=1e-9
+        [np.log(0.1), np.log(0.1 * 0.8) / 2, 0.5, 1.3, np.log(0.25), 0.0, mean, 2.0, np.log(0.3), links], abs=1e-9
     )
 
 
@@ -159,9 +167,9 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def by_hand(model: dict[str, list[float]], features: list[float]) -> float:
-    means, scales, weights = (np.array(model[name], np.float64) for name in ("means", "scales", "weights"))
-    logit = float(((np.array(features) - means) / scales) @ weights[:-1] + weights[-1])
+def by_hand(model: dict[str, float], features: list[float]) -> float:
+    *weights, intercept = model.values()
+    logit = float(np.array(features) @ weights) + intercept
     return 1 / (1 + float(np.exp(-np.clip(logit, -30, 30))))
 
 
@@ -175,21 +183,21 @@ def test_probabilities_are_those_of_the_features_and_the_kept_weights(run: Path)
         (translation,) = translator.translate([line], confidence=judge)
         ids, written = (translator.tokenizer.encode(text) for text in (line, translation.text))
         (scores,) = forced_scores(translator.engine, [ids], [written])
+        links = judge.calibration.lexicon.compare(line, translation.text)
         confidence = translation.confidence
         assert confidence is not None
-        probability = by_hand(kept["sentence"], sentence_features(scores))
+        probability = by_hand(kept["sentence"], sentence_features(scores, links))
         assert confidence.probability == pytest.approx(min(probability, 0.5) if confidence.flags else probability)
         words = words_of(translation.text)
         spans = judge.scorer.spans(translation.text)
-        expected = [by_hand(kept["word"], row) for row in word_features(scores, words, spans)]
+        expected = [by_hand(kept["word"], row) for row in word_features(scores, words, spans, links)]
         assert [word.probability for word in confidence.words] == pytest.approx(expected)
         assert [word.text for word in confidence.words] == [word[0] for word in words]
 
 
 def test_a_judge_that_is_sure_is_not_where_there_is_a_fault(run: Path) -> None:
-    sentence = Logistic(np.zeros(13), np.ones(13), np.array([0.0] * 13 + [2.0]))
-    word = Logistic(np.zeros(11), np.ones(11), np.array([0.0] * 11 + [-1.0]))
-    calibration = Calibration(sentence, word, "right", 24)
+    sentence, word = Logistic(np.array([0.0] * 10 + [2.0])), Logistic(np.array([0.0] * 10 + [-1.0]))
+    calibration = Calibration(sentence, word, "right", 24, Lexicon({}))
     translator = Translator.load(run, threads=1)
     judge = Judge(translator.judge(run).scorer, calibration)
     sure, lost = judge(["A dog runs 25 km.", "A dog runs 25 km."], ["Ein Hund 25 km.", "Ein Hund."])

@@ -13,6 +13,7 @@ from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.tasks.confidence import Calibration, Logistic, faults, sentence_features, word_features, words_of
 from dikkat_runtime.tasks.confidence_fitting import chrf, judged, with_error, words_right
+from dikkat_runtime.tasks.lexicon import Lexicon
 from dikkat_runtime.tasks.translations import OutputStyle, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as WithModel
@@ -62,8 +63,9 @@ def test_what_reaches_beyond_the_learned_positions_is_improbable(tmp_path: Path)
         assert np.isfinite(long.log_probabilities[11])
         assert (long.log_probabilities[12:] == -np.inf).all()
         assert long.attention.shape == (15, 4)
-        words = word_features(long, words_of("a b"), [(0, 1), *[(2, 3)] * 13])
-        assert np.isfinite([*sentence_features(long), *words[0], *words[1]]).all()
+        links = Lexicon({}).compare("a", "a b")
+        words = word_features(long, words_of("a b"), [(0, 1), *[(2, 3)] * 13], links)
+        assert np.isfinite([*sentence_features(long, links), *words[0], *words[1]]).all()
         assert words[1][0] == min(row[0] for row in words)
 
 
@@ -72,11 +74,15 @@ def test_the_regression_is_at_the_maximum_of_its_likelihood() -> None:
     x = chance.normal(size=(400, 3))
     y = chance.random(400) < 1 / (1 + np.exp(-(x @ [2.0, -1.0, 0.0] + 0.5)))
     model = Logistic.fit(x, y.tolist(), ridge=1e-6)
-    standard = np.c_[(x - model.means) / model.scales, np.ones(400)]
-    gradient = standard.T @ (y - model.probabilities(x)) - [*(1e-6 * model.weights[:-1]), 0.1 * model.weights[-1]]
+    standard = np.c_[(x - x.mean(axis=0)) / x.std(axis=0), np.ones(400)]
+    slopes = model.weights[:-1] * x.std(axis=0)
+    intercept = model.weights[-1] + model.weights[:-1] @ x.mean(axis=0)
+    gradient = standard.T @ (y - model.probabilities(x)) - [*(1e-6 * slopes), 0.1 * intercept]
     np.testing.assert_allclose(gradient, 0.0, atol=1e-6)
-    again = Logistic.from_json(model.as_json(), 3)
-    np.testing.assert_array_equal(again.probabilities(x), model.probabilities(x))
+    kept = dict(zip(("a", "b", "c", "intercept"), model.weights.tolist(), strict=True))
+    np.testing.assert_array_equal(Logistic.from_json(kept, "abc").weights, model.weights)
+    with pytest.raises(ValueError, match="other features"):
+        Logistic.from_json(kept, "abd")
     # with one kind of label alone the intercept is where the ridge of a tenth holds it: 400 (1 - p) = b / 10
     one_sided = Logistic.fit(x, [True] * 400)
     intercept = one_sided.weights[-1]

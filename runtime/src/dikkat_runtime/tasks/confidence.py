@@ -5,18 +5,20 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
+from dikkat_runtime.engine.products import sigmoid
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.strict_json import parse_json
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
+from dikkat_runtime.tasks.lexicon import Lexicon, WordLinks
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.repetition import is_loop
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -29,16 +31,17 @@ _MAX_VALUE = 30.0
 
 @dataclass(frozen=True)
 class Logistic:
-    """A logistic model: a weight for each standardised feature, and an intercept."""
+    """A logistic model: a weight for each feature, and an intercept."""
 
-    means: Matrix
-    scales: Matrix
     weights: Matrix
     """(F + 1,), the intercept last."""
 
     @classmethod
-    def fit(cls, features: Matrix, labels: Sequence[bool], *, ridge: float = 1.0) -> Self:
-        """Fit weights (F + 1,) of greatest likelihood for `features` (N, F), less `ridge` / 2 times their squares."""
+    def fit(cls, features: Matrix, labels: Sequence[float], *, ridge: float = 1.0) -> Self:
+        """Fit weights (F + 1,) of greatest likelihood for `features` (N, F), less `ridge` / 2 times their squares.
+
+        The squares are those of the weights of standardised features.
+        """
         means, scales = features.mean(axis=0), features.std(axis=0)
         scales = np.where(scales > 1e-9, scales, 1.0)
         x = np.c_[(features - means) / scales, np.ones(len(features))]
@@ -47,44 +50,32 @@ class Logistic:
         penalty = np.diag([ridge] * features.shape[1] + [0.1])
         weights = np.zeros(x.shape[1])
         for _ in range(_ROUNDS):
-            p = _sigmoid(x @ weights)
+            p = sigmoid(x @ weights)
             gradient = x.T @ (y - p) - penalty @ weights
             hessian = (x * (p * (1 - p))[:, None]).T @ x + penalty
             step = np.linalg.solve(hessian, gradient)
             weights = weights + step
             if np.abs(step).max() < 1e-8:
                 break
-        return cls(means, scales, weights)
+        slopes = weights[:-1] / scales
+        return cls(np.r_[slopes, weights[-1] - slopes @ means])
 
     def logits(self, features: Matrix) -> Matrix:
         """Return logits (N,) of features (N, F)."""
-        scores: Matrix = (features - self.means) / self.scales @ self.weights[:-1] + self.weights[-1]
+        scores: Matrix = features @ self.weights[:-1] + self.weights[-1]
         return np.clip(scores, -_MAX_VALUE, _MAX_VALUE)
 
     def probabilities(self, features: Matrix) -> Matrix:
         """Return probabilities (N,) of features (N, F)."""
-        return _sigmoid(self.logits(features))
-
-    def as_json(self) -> dict[str, list[float]]:
-        """Return the model as `from_json` reads it."""
-        return {name: getattr(self, name).tolist() for name in ("means", "scales", "weights")}
+        return sigmoid(self.logits(features))
 
     @classmethod
-    def from_json(cls, content: Mapping[str, Any], features: int) -> Self:
-        """Return the model of a JSON object.
-
-        Raises `ValueError` or `KeyError` where it is not a model of `features` features.
-        """
-        arrays = [np.array(content[name], np.float64) for name in ("means", "scales", "weights")]
-        if [array.shape for array in arrays] != [(features,), (features,), (features + 1,)]:
+    def from_json(cls, content: Mapping[str, float], names: Sequence[str]) -> Self:
+        """Return the model of a JSON object, a weight under each name. Raises `ValueError` where it has others."""
+        weights = np.array(list(content.values()), np.float64)
+        if list(content) != [*names, "intercept"] or not np.isfinite(weights).all():
             raise ValueError("it has other features")
-        if not all(np.isfinite(array).all() for array in arrays):
-            raise ValueError("a weight is not finite")
-        return cls(*arrays)
-
-
-def _sigmoid(logits: Matrix) -> Matrix:
-    return np.asarray(1.0 / (1.0 + np.exp(-np.clip(logits, -_MAX_VALUE, _MAX_VALUE))))
+        return cls(weights)
 
 
 _WORDS = {
@@ -105,17 +96,16 @@ def negates(text: str, language: str) -> bool | None:
     return None if pattern is None else re.search(pattern, text, re.IGNORECASE) is not None
 
 
-# Features of a translation for its confidence: probabilities, margins, and shapes of the attention.
+# Features of a translation for its confidence: token probabilities, margins, and links to the words of the source.
 
 
 SENTENCE_FEATURES = (
-    "mean log-probability", "lowest log-probability", "sum of log-probabilities", "mean margin", "lowest margin",
-    "mean entropy", "highest entropy", "attention entropy", "uncovered source", "most covered", "length ratio",
-    "share of unlikely tokens", "source length",
+    "mean log-probability", "sum of log-probabilities", "lowest margin", "mean entropy", "share of unlikely tokens",
+    "lowest surprise", "source length", "links of the source", "links of the target", "word ratio",
 )  # fmt: skip
 WORD_FEATURES = (
-    "lowest log-probability", "mean log-probability", "lowest margin", "highest entropy", "attention entropy",
-    "attention peak", "coverage", "log-probability before", "log-probability behind", "sentence", "length",
+    "lowest log-probability", "mean log-probability", "lowest margin", "highest entropy", "log-probability before",
+    "log-probability behind", "sentence", "length", "link", "links of the sentence",
 )  # fmt: skip
 _WORD = "[\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]|[^\\s\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]+"
 _UNLIKELY = -2.0
@@ -131,67 +121,58 @@ def words_of(text: str) -> Words:
     return list(re.finditer(_WORD, text))
 
 
-def sentence_features(scores: ForcedScores) -> list[float]:
+def sentence_features(scores: ForcedScores, links: WordLinks) -> list[float]:
     """Return the numbers that `SENTENCE_FEATURES` names."""
     log_p = np.maximum(scores.log_probabilities, _FLOOR)
-    margins = np.clip(scores.margins, _FLOOR, -_FLOOR)
-    coverage = scores.attention[:, : scores.source_tokens].sum(axis=0)
-    return [
-        float(log_p.mean()),
-        float(log_p.min()),
-        float(log_p.sum()),
-        float(margins.mean()),
-        float(margins.min()),
-        float(scores.entropies.mean()),
-        float(scores.entropies.max()),
-        float(_entropy(scores.attention).mean()),
-        float(np.maximum(0, 1 - coverage).mean()) if len(coverage) else 0.0,
-        float(coverage.max()) if len(coverage) else 0.0,
-        abs(float(np.log(len(log_p) / scores.attention.shape[1]))),
-        float((log_p < _UNLIKELY).mean()),
-        float(np.log(scores.attention.shape[1])),
-    ]
+    features = (
+        log_p.mean(),
+        log_p.sum(),
+        np.clip(scores.margins.min(), _FLOOR, -_FLOOR),
+        scores.entropies.mean(),
+        (log_p < _UNLIKELY).mean(),
+        (log_p + scores.entropies).min(),
+        np.log(scores.attention.shape[1]),
+        _mean(links.source),
+        _mean(links.target),
+        np.log((len(links.target) + 1) / (len(links.source) + 1)),
+    )
+    return list(map(float, features))
 
 
-def word_features(scores: ForcedScores, words: Words, spans: Sequence[tuple[int, int]]) -> list[list[float]]:
+def word_features(
+    scores: ForcedScores, words: Words, spans: Sequence[tuple[int, int]], links: WordLinks
+) -> list[list[float]]:
     """Return for each word the numbers that `WORD_FEATURES` names; `spans` are those of the tokens in the text."""
-    log_p = np.maximum(scores.log_probabilities, _FLOOR)
-    entropy, coverage = _entropy(scores.attention), scores.attention.sum(axis=0)
-    mean = float(log_p.mean())
+    log_p, parts = np.maximum(scores.log_probabilities, _FLOOR), links.target_spans
     rows = []
     for word in words:
         first, last = word.span()
         own = [n for n, (start, end) in enumerate(spans) if start < last and max(end, start + 1) > first] or [0]
+        linked = [links.target[n] for n, (start, end) in enumerate(parts) if start < last and end > first]
         first, last = own[0], own[-1]
-        looked_at = scores.attention[own].mean(axis=0)
-        rows.append(
-            [
-                float(log_p[own].min()),
-                float(log_p[own].mean()),
-                float(np.clip(scores.margins[own].min(), _FLOOR, -_FLOOR)),
-                float(scores.entropies[own].max()),
-                float(entropy[own].mean()),
-                float(looked_at.max()),
-                float(coverage[int(looked_at.argmax())]),
-                float(log_p[first - 1]) if first else 0.0,
-                float(log_p[last + 1]) if last + 1 < len(log_p) else 0.0,
-                mean,
-                float(len(own)),
-            ]
+        features = (
+            log_p[own].min(),
+            log_p[own].mean(),
+            np.clip(scores.margins[own].min(), _FLOOR, -_FLOOR),
+            scores.entropies[own].max(),
+            log_p[first - 1] if first else 0.0,
+            log_p[last + 1] if last + 1 < len(log_p) else 0.0,
+            log_p.mean(),
+            len(own),
+            min(linked, default=0.0),
+            _mean(links.target),
         )
+        rows.append(list(map(float, features)))
     return rows
 
 
-def _entropy(attention: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the entropy (T,) of rows (T, S), as a share of the highest possible."""
-    highest = np.log(max(2, attention.shape[1]))
-    safe = np.maximum(attention, 1e-12)
-    return np.asarray(-(safe * np.log(safe)).sum(axis=1) / highest)
+def _mean(values: Matrix) -> float:
+    return float(values.mean()) if len(values) else 0.0
 
 
 FILE = "confidence.json"
-VERSION = 1
-MAX_FILE_SIZE = 1 << 20
+VERSION = 2
+MAX_FILE_SIZE = 32 << 20
 MAX_WHEN_FLAGGED = 0.5
 """Largest probability of a translation with a fault that is visible without the model."""
 Flag = Literal["loop", "empty", "unfinished", "number lost", "negation lost", "term not placed", "words lost"]
@@ -231,6 +212,8 @@ class Calibration:
     """The definition of a right sentence, in words."""
     pairs: int
     """Number of pairs in the fit."""
+    lexicon: Lexicon
+    """The words of the training pairs."""
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
@@ -244,14 +227,15 @@ class Calibration:
             if content["version"] != VERSION:
                 raise ValueError("it is of another version")
             return cls(
-                Logistic.from_json(content["sentence"], len(SENTENCE_FEATURES)),
-                Logistic.from_json(content["word"], len(WORD_FEATURES)),
+                Logistic.from_json(content["sentence"], SENTENCE_FEATURES),
+                Logistic.from_json(content["word"], WORD_FEATURES),
                 str(content["right"]),
                 int(content["pairs"]),
+                Lexicon.from_json(content["lexicon"]),
             )
         except FileNotFoundError:
             return None
-        except (OSError, ValueError, LookupError, TypeError, OverflowError) as error:
+        except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
             raise DataError("{path}: damaged ({error}); delete it, and it is fitted again", path, error) from None
 
     def write(self, run: Path) -> None:
@@ -260,10 +244,11 @@ class Calibration:
             "version": VERSION,
             "right": self.right,
             "pairs": self.pairs,
-            "sentence": {"features": SENTENCE_FEATURES, **self.sentence.as_json()},
-            "word": {"features": WORD_FEATURES, **self.word.as_json()},
+            "sentence": dict(zip((*SENTENCE_FEATURES, "intercept"), self.sentence.weights.tolist(), strict=True)),
+            "word": dict(zip((*WORD_FEATURES, "intercept"), self.word.weights.tolist(), strict=True)),
+            "lexicon": self.lexicon.links,
         }
-        write_atomically(run / FILE, (json.dumps(content, indent=1) + "\n").encode())
+        write_atomically(run / FILE, (json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n").encode())
 
 
 class PairScorer:
@@ -310,10 +295,11 @@ class Judge:
         calibration = self.calibration
         words = words_of(target)
         flags = faults(source, target, self.scorer.languages, finished=finished)
-        probability = float(calibration.sentence.probabilities(np.array([sentence_features(scores)]))[0])
+        links = calibration.lexicon.compare(source, target)
+        probability = float(calibration.sentence.probabilities(np.array([sentence_features(scores, links)]))[0])
         if not words:
             return flagged(Confidence(probability), flags)
-        features = np.array(word_features(scores, words, self.scorer.spans(target)))
+        features = np.array(word_features(scores, words, self.scorer.spans(target), links))
         shown = zip(words, calibration.word.probabilities(features).tolist(), strict=True)
         of_words = tuple(WordConfidence(word[0], word_probability) for word, word_probability in shown)
         return flagged(Confidence(probability, of_words), flags)

@@ -1,21 +1,21 @@
 """Fit the calibration of confidence on the validation part in a run directory.
 
-Sentences: own translations and their comparison with the reference, and references with a planted error, so that errors
-which the model seldom makes are known too; whole references would teach that what it finds unlikely is right. The
-result is then calibrated on the own translations alone (Platt 1999), out of fold. Words: right are those that are in
-the reference in the same order.
+Sentences: own translations, labelled with their chrF, and some references, whole and with a planted error, so that
+errors which the model seldom makes are known too. References have an intercept of their own, which is left out in the
+end: else they would teach that what the model finds unlikely is right. The result is then calibrated on the own
+translations alone (Platt 1999), out of fold. Words: right are those that are in the reference in the same order.
 """
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.errors import MissingInputError, UsageError, msg, reason_of
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.tasks.confidence import (
     Calibration,
@@ -26,6 +26,8 @@ from dikkat_runtime.tasks.confidence import (
     word_features,
     words_of,
 )
+from dikkat_runtime.tasks.lexicon import Lexicon
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 ORDERS = range(1, 7)
 BETA = 2.0
@@ -53,8 +55,8 @@ def _ngrams(text: str, order: int) -> Counter[str]:
     return Counter(text[start : start + order] for start in range(len(text) - order + 1))
 
 
-_KINDS = 2
-"""Translations, and references with an error."""
+PLANTED_SHARE = 6
+"""Pairs for each one whose reference is scored too: more of them rank own translations worse."""
 MAX_PAIRS = 1000
 MIN_PAIRS = 20
 FOLDS = 5
@@ -84,27 +86,58 @@ def held_out_pairs(run: Path) -> list[tuple[str, str]]:
     return pairs[:MAX_PAIRS]
 
 
+def training_pairs(run: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterator[tuple[str, str]]:
+    """Yield the training pairs of a run directory, mixed, as its tokenizers write them; none where it has none.
+
+    Raises `DataError` for a damaged file.
+    """
+    if not (run / "corpus").is_dir():
+        return
+    try:
+        ids, offsets = (
+            np.load(checked(run, f"corpus/train.{part}.npy"), mmap_mode="r", allow_pickle=False)
+            for part in ("ids", "offsets")
+        )
+    except (OSError, EOFError, ValueError) as error:
+        raise DataError("{path}: damaged ({error}); restore the file", run / "corpus", error) from None
+    # mixed, since a file in an order has other words at its end
+    for index in 2 * np.random.default_rng(1).permutation(len(offsets) // 2):
+        source, target = (
+            tokenizer.decode(ids[offsets[side] : offsets[side + 1]].tolist())
+            for tokenizer, side in zip(tokenizers, (index, index + 1), strict=True)
+        )
+        yield source, target
+
+
 def fit_calibration(
-    pairs: Sequence[tuple[str, str]], translate: Callable[[Sequence[str]], Sequence[str]], scorer: PairScorer
+    pairs: Sequence[tuple[str, str]],
+    translate: Callable[[Sequence[str]], Sequence[str]],
+    scorer: PairScorer,
+    lexicon: Lexicon,
 ) -> Calibration:
     """Return the calibration fitted for the translator of `translate` and `scorer`."""
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
     outputs = list(translate(sources))
     right, meaning = judged(outputs, references)
-    planted = [with_error(reference, references, number) for number, reference in enumerate(references)]
-    texts = [*outputs, *planted]
-    results = scorer.scores(sources * _KINDS, texts)
+    some = range(0, len(pairs), PLANTED_SHARE)
+    planted = [with_error(references[number], references, number) for number in some]
+    texts = [*outputs, *(references[number] for number in some), *planted]
+    pair_of = [*range(len(pairs)), *some, *some]
+    results = scorer.scores([sources[number] for number in pair_of], texts)
     scores = [pair_scores for pair_scores in results if pair_scores is not None]
     if len(scores) != len(texts):
         raise UsageError("the vocabulary has no tokens for a validation sentence")
-    labels = [*right, *[False] * len(planted)]
-    sentence = _calibrated(np.array([sentence_features(pair_scores) for pair_scores in scores]), np.array(labels))
+    links = [lexicon.compare(sources[number], text) for number, text in zip(pair_of, texts, strict=True)]
+    features = np.array([sentence_features(*pair) for pair in zip(scores, links, strict=True)])
+    quality = [chrf(*pair) / 100 for pair in zip(outputs, references, strict=True)]
+    labels = np.array([*quality, *[1.0] * len(planted), *[0.0] * len(planted)])
+    sentence = _calibrated(features, labels, right, np.array(pair_of))
     rows, are_right = list[list[float]](), list[bool]()
-    for text, reference, pair_scores in zip(texts, references * _KINDS, scores, strict=True):
+    for text, number, pair_scores, pair_links in zip(texts, pair_of, scores, links, strict=True):
         words = words_of(text)
-        rows += word_features(pair_scores, words, scorer.spans(text))
-        are_right += words_right([word[0] for word in words], reference)
-    return Calibration(sentence, Logistic.fit(np.array(rows), are_right), meaning, len(pairs))
+        rows += word_features(pair_scores, words, scorer.spans(text), pair_links)
+        are_right += words_right([word[0] for word in words], references[number])
+    return Calibration(sentence, Logistic.fit(np.array(rows), are_right), meaning, len(pairs), lexicon)
 
 
 def judged(outputs: Sequence[str], references: Sequence[str]) -> tuple[list[bool], str]:
@@ -141,19 +174,28 @@ def with_error(text: str, others: Sequence[str], seed: int) -> str:
     return " ".join(words)
 
 
-def _calibrated(features: Matrix, labels: NDArray[np.bool_]) -> Logistic:
-    """Return weights from all rows; models that have not read its pairs fit scale and intercept on the first half."""
-    count = len(features) // _KINDS
-    fold_of, logits = np.arange(len(features)) % count % FOLDS, np.zeros(count)
+def _calibrated(features: Matrix, labels: Matrix, right: Sequence[bool], pair_of: NDArray[np.int64]) -> Logistic:
+    """Return weights from all rows; models that have not read its pairs fit scale and intercept on the first ones.
+
+    The first rows are the own translations, which `right` judges; the others are references.
+    """
+    count, folds = len(right), pair_of % FOLDS
+    is_reference = np.arange(len(features)) >= count
+    logits = np.zeros(count)
     for fold in range(FOLDS):
-        unseen, own = fold_of != fold, fold_of[:count] == fold
-        logits[own] = Logistic.fit(features[unseen], labels[unseen].tolist()).logits(features[:count][own])
-    platt = Logistic.fit(logits[:, None], labels[:count].tolist(), ridge=0.01)
-    scale = platt.weights[0] / platt.scales[0]
-    whole = Logistic.fit(features, labels.tolist())
-    weights = whole.weights * scale
-    weights[-1] += platt.weights[1] - scale * platt.means[0]
-    return Logistic(whole.means, whole.scales, weights)
+        unseen, own = folds != fold, folds[:count] == fold
+        model = _fitted(features[unseen], labels[unseen], is_reference[unseen])
+        logits[own] = model.logits(features[:count][own])
+    scale, shift = Logistic.fit(logits[:, None], right, ridge=0.01).weights
+    weights = scale * _fitted(features, labels, is_reference).weights
+    weights[-1] += shift
+    return Logistic(weights)
+
+
+def _fitted(features: Matrix, labels: Matrix, is_reference: NDArray[np.bool_]) -> Logistic:
+    """Return the model of own translations, fitted with references, whose intercept is another."""
+    model = Logistic.fit(np.c_[features, is_reference], labels.tolist())
+    return Logistic(np.delete(model.weights, -2))
 
 
 def _plain(text: str) -> str:

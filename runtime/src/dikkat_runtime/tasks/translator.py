@@ -27,10 +27,11 @@ from dikkat_runtime.run.weights import offer_base
 from dikkat_runtime.tasks.batches import search_all
 from dikkat_runtime.tasks.compiled import ConstraintCompiler
 from dikkat_runtime.tasks.confidence import Calibration, Judge, PairScorer
-from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs
+from dikkat_runtime.tasks.confidence_fitting import fit_calibration, held_out_pairs, training_pairs
 from dikkat_runtime.tasks.corrections import CorrectionMemory, Corrections, KnownTranslations
 from dikkat_runtime.tasks.demand_keeping import Asked, Decode, DemandKeeper, LossJudge, PieceTranslator
 from dikkat_runtime.tasks.insertion import WordInserter
+from dikkat_runtime.tasks.lexicon import Lexicon
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
 from dikkat_runtime.tasks.reading import FORMALITY_MARKS, Manner, Reading, limits_of_run, usual_forms_of
@@ -297,7 +298,8 @@ class Translator(OpenedModel):
             def translate(texts: Sequence[str]) -> list[str]:
                 return [translation.text for translation in self.stream(texts, BEAM, notes=notes)]
 
-            calibration = fit_calibration(pairs, translate, scorer)
+            lexicon = Lexicon.fit(training_pairs(path, tokenizers))
+            calibration = fit_calibration(pairs, translate, scorer, lexicon)
             calibration.write(path)
         return Judge(scorer, calibration)
 

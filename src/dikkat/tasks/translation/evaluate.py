@@ -20,6 +20,7 @@ from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import UsageError, msg, plural
 from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.notices import counted
+from dikkat_runtime.tasks.confidence_fitting import training_pairs
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.casing import lower
 from dikkat_runtime.text.text_files import read_lines
@@ -140,7 +141,8 @@ def evaluate_translator(
     wanted, scoring = scored_as_trained(references, translator.config, lowercase=no_case)
     frequent = None
     if run.corpus.is_dir():
-        guesses = most_frequent_translation(_training_pairs(run, translator), sources)
+        pairs = training_pairs(path, (translator.tokenizer, translator.target_tokenizer))
+        guesses = most_frequent_translation(pairs, sources)
         frequent = score_translations(guesses, wanted, scoring)
     return Evaluation(
         score_translations(translations, wanted, scoring),
@@ -189,12 +191,3 @@ def _text(
     if not test.exists() or not test.stat().st_size:
         raise UsageError("{path}: this run held out no test part; name data to evaluate on", run.path)
     return list(read_lines(test)), list(read_lines(run.held_out("test", "target")))
-
-
-def _training_pairs(run: RunDirectory, translator: Translator) -> Iterator[tuple[str, str]]:
-    corpus = open_corpus(run, "train", Vocabularies.of(translator))
-    for index in range(len(corpus)):
-        yield (
-            translator.tokenizer.decode(corpus.source(index).tolist()),
-            translator.target_tokenizer.decode(corpus.target(index).tolist()),
-        )

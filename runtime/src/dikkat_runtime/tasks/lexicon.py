@@ -1,0 +1,120 @@
+"""Learn from sentence pairs which words translate each other, by IBM model 1 (Brown et al. 1993) in both directions."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dikkat_runtime.tasks.aligner import Spans, word_spans
+
+Matrix = NDArray[np.float64]
+Ids = NDArray[np.int64]
+_ROUNDS = 5
+_MAX_CELLS = 4_000_000
+"""Pairs of words of one sentence pair, in all: they take 250 MB, and no further sentence pair is read."""
+_KEPT = 50
+"""Thousandths, under which both probabilities of a link are too low to be kept."""
+_UNLINKED, _COPIED = [0, 0], [1000, 1000]
+
+
+@dataclass(frozen=True, slots=True)
+class WordLinks:
+    """Hold how well the S words of a source and the T words of its translation explain each other."""
+
+    source: Matrix
+    """(S,): the logarithm of the highest probability of each word given one of the translation."""
+    target: Matrix
+    """(T,): the same of the words of the translation."""
+    target_spans: Spans
+
+
+@dataclass(frozen=True, slots=True)
+class Lexicon:
+    """Hold the words that translate each other, in lower case, signs too."""
+
+    links: Mapping[str, Mapping[str, Sequence[int]]]
+    """Of a source word and a target word: the probability of the second given the first, and the other way round, in
+    thousandths."""
+
+    @classmethod
+    def fit(cls, pairs: Iterable[tuple[str, str]]) -> Self:
+        """Return the lexicon of sentence pairs; of very many the first ones count."""
+        numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
+        read: tuple[list[Ids], list[Ids]] = ([], [])
+        cells = 0
+        for pair in pairs:
+            for text, known, rows in zip(pair, numbers, read, strict=True):
+                own = [known.setdefault(word, len(known)) for word in dict.fromkeys(words(text))]
+                rows.append(np.array(own, np.int64))
+            cells += len(read[0][-1]) * len(read[1][-1])
+            if cells > _MAX_CELLS:
+                break
+        links: dict[str, dict[str, list[int]]] = {}
+        sources, targets = map(list, numbers)
+        for source, target, forward, backward in _linked(*read, len(targets)) if cells else ():
+            links.setdefault(sources[source], {})[targets[target]] = [forward, backward]
+        return cls(links)
+
+    @classmethod
+    def from_json(cls, content: Any) -> Self:
+        """Return the lexicon of its links as JSON. Raises `ValueError` or another where they are not."""
+        links = np.array([_UNLINKED, *chain.from_iterable(known.values() for known in content.values())])
+        if links.dtype.kind != "i" or links.shape[1:] != (2,) or links.min() < 0 or links.max() > 1000:
+            raise ValueError("its lexicon has other numbers")
+        return cls(content)
+
+    def compare(self, source: str, target: str) -> WordLinks:
+        """Return how well the words of a source and of its translation explain each other."""
+        own_words, others = words(source), words(target)
+        links = np.zeros((len(own_words), len(others), 2))
+        for row, own in zip(links, own_words, strict=True):
+            known = self.links.get(own, {})
+            # numbers, and names that nobody has translated, stay as they are
+            is_copied = not known or any(map(str.isdigit, own))
+            row[:] = [_COPIED if is_copied and own == other else known.get(other, _UNLINKED) for other in others]
+        best = (links.max(axis=axis, initial=0) / 1000 + 1e-3 for axis in (1, 0))
+        of_source, of_target = (np.log(values) for values in best)
+        return WordLinks(of_source[:, 1], of_target[:, 0], word_spans(target))
+
+
+def words(text: str) -> list[str]:
+    """Return the words and signs of a text in lower case."""
+    return [text[start:end].lower() for start, end in word_spans(text)]
+
+
+def _linked(sources: Sequence[Ids], targets: Sequence[Ids], size: int) -> list[list[int]]:
+    """Return the numbers of both words of each link, and its two probabilities, for words of sentence pairs.
+
+    There are `size` words of the target.
+    """
+    keys, cells = np.unique(
+        np.concatenate([(own[:, None] * size + other).ravel() for own, other in zip(sources, targets, strict=True)]),
+        return_inverse=True,
+    )
+    # a word belongs to all words of the other side of its sentence pair together
+    lengths = [list(map(len, rows)) for rows in (sources, targets)]
+    of_source = np.repeat(np.arange(sum(lengths[0])), np.repeat(lengths[1], lengths[0]))
+    ends = zip(np.cumsum(lengths[1]), *lengths, strict=True)
+    of_target = np.concatenate([np.tile(np.arange(end - other, end), own) for end, own, other in ends])
+    own, other = np.divmod(keys, size)
+    both = np.c_[_probabilities(own, cells, of_target), _probabilities(other, cells, of_source)]
+    rows = np.c_[own, other, np.rint(1000 * both).astype(np.int64)]
+    links: list[list[int]] = rows[rows[:, 2:].max(axis=1) > _KEPT].tolist()
+    return links
+
+
+def _probabilities(conditions: Ids, cells: Ids, owners: Ids) -> Matrix:
+    """Return the probability of each link given its word in `conditions` (N,), by expectation and maximization.
+
+    `cells` are the links of all pairs of words that were read, `owners` the words that belong to those conditions.
+    """
+    links: Matrix = np.ones(len(conditions))
+    for _ in range(_ROUNDS):
+        shares = links[cells]
+        shares /= np.bincount(owners, shares)[owners]
+        counts = np.bincount(cells, shares)
+        links = counts / np.bincount(conditions, counts)[conditions]
+    return links
