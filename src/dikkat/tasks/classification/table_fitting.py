@@ -177,13 +177,17 @@ def _features(
         texts, rows, values, _ = part.features(ngrams, len(words))
         frequency = np.bincount(rows, minlength=len(hashes))
         part.idf = np.asarray(np.log((1 + len(words)) / (1 + frequency)) + 1.0, np.float32)
-        values = values * part.idf[rows]
-        norms = np.sqrt(np.bincount(texts, np.square(values, dtype=np.float64), minlength=len(words)))
-        values = np.asarray(values / norms[texts], np.float32)
         starts = np.concatenate(([0], np.cumsum(np.bincount(texts, minlength=len(words)))))
-        shape = len(words), len(part.hashes)
-        parts[kind], features[kind] = part, csr_array((values, rows.astype(np.int32), starts), shape=shape)
+        weighted = csr_array((values * part.idf[rows], rows.astype(np.int32), starts), (len(words), len(hashes)))
+        parts[kind], features[kind] = part, _of_length_one(weighted)
     return parts, features
+
+
+def _of_length_one(block: Any) -> Any:
+    """Scale each row of sparse features (N, F) to length 1, in place."""
+    norms = np.sqrt(block.multiply(block).sum(axis=1, dtype=np.float64))
+    block.data = np.asarray(block.data / np.repeat(norms, np.diff(block.indptr)), np.float32)
+    return block
 
 
 class _Problem:
@@ -281,15 +285,9 @@ class _Problem:
         """Return the chosen features of the texts of `rows`, those of each kind of length 1 again."""
         from scipy.sparse import hstack
 
-        blocks = []
-        for kind in choice.kinds:
-            block = self._features[kind]
-            block = block if len(rows) == block.shape[0] else block[rows]
-            if choice.min_texts > 1:
-                block = block[:, self.columns(kind, choice.min_texts)]
-                lengths = np.diff(block.indptr)
-                texts = np.repeat(np.arange(len(rows)), lengths)
-                norms = np.sqrt(np.bincount(texts, np.square(block.data, dtype=np.float64), minlength=len(rows)))
-                block.data = np.asarray(block.data / norms[texts], np.float32)
-            blocks.append(block)
+        blocks = [self._features[kind] for kind in choice.kinds]
+        blocks = [block if len(rows) == block.shape[0] else block[rows] for block in blocks]
+        if choice.min_texts > 1:
+            kept = [self.columns(kind, choice.min_texts) for kind in choice.kinds]
+            blocks = [_of_length_one(block[:, columns]) for block, columns in zip(blocks, kept, strict=True)]
         return blocks[0] if len(blocks) == 1 else hstack(blocks, format="csr")
