@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from dikkat.data.labelled import LabelledText
 from dikkat.evaluation.calibration import fit_linear, label_probabilities
 from dikkat.evaluation.classification import class_scores, encoder_weight, label_cuts, label_scores
-from dikkat.tasks.classification import obvious_baseline
+from dikkat.tasks.classification import obvious_baseline, table_fitting
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import balancing_share, fit_word_table, wanted_outputs
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
@@ -228,3 +228,29 @@ def test_rare_classes_are_favoured_by_the_share_with_the_best_macro_f1() -> None
     chosen = balancing_share(logits, wanted, prior)
     assert chosen == max((0.0, 0.25, 0.5, 0.75, 1.0, 1.25), key=macro_f1)
     assert 0.0 < chosen < 1.0
+
+
+def _long_texts(seed: int, count: int) -> list[LabelledText]:
+    """Texts of many words that occur in few of them; each class says forty common words a little more often."""
+    generator, rows = random.Random(seed), []
+    for line in range(count):
+        label = generator.choice("ab")
+        common = [f"{mark}{number}" for mark in (label, "a", "b") for number in range(40)]
+        rare = [f"r{generator.randrange(1_000)}" for _ in range(150)]
+        rows.append(LabelledText((label,), " ".join([*generator.choices(common, k=40), *rare]), line))
+    return rows
+
+
+def test_rare_ngrams_of_long_texts_are_left_out_where_they_are_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, other = _long_texts(1, 100), _long_texts(2, 300)
+
+    def fitted() -> tuple[int, float]:
+        table = fit_word_table(train, ("a", "b"), is_multi_label=False, language="", seed=1)
+        scores = table.table.scores([text.text for text in other])
+        right = [("a", "b")[row] == text.label for row, text in zip(scores.argmax(axis=1), other, strict=True)]
+        return table.choice.min_texts, float(np.mean(right))
+
+    rarest, accuracy = fitted()
+    assert rarest >= 5
+    monkeypatch.setattr(table_fitting, "MIN_TEXTS", (1,))
+    assert accuracy > fitted()[1] + 0.05

@@ -1,17 +1,22 @@
 """Fit the word table of a classifier to its training texts, and score each of them by a table that never saw it."""
 
-import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.labelled import LabelledText
-from dikkat.evaluation.calibration import fit_label_lines, fit_linear, fit_temperature, prior_log_odds
+from dikkat.evaluation.calibration import (
+    fit_label_lines,
+    fit_label_temperature,
+    fit_linear,
+    fit_temperature,
+    prior_log_odds,
+)
 from dikkat.evaluation.classification import class_scores
 from dikkat_runtime.errors import msg
 from dikkat_runtime.notices import counted
@@ -25,14 +30,18 @@ MAX_CHARACTERS = 4_000_000
 """Characters up to which n-grams of characters are tried, too."""
 MAX_ROWS, MAX_NUMBERS = 1 << 20, 1 << 22
 """N-grams of one kind in a table, and numbers in it."""
-STRENGTHS = (10.0, 30.0, 100.0, 300.0)
-"""What is tried, from the middle on, up and then down."""
+STRENGTHS = (1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1_000.0)
+"""Strengths that are tried, from the middle on, up and then down."""
+MIN_TEXTS = (1, 5, 30, 100)
+"""Texts that an n-gram must stand in; more are tried as long as that helps: in long texts rare n-grams are noise."""
 _MAX_SMALL_DATA, _FOLDS_OF_FEW, _MANY, _FOLDS_OF_MANY, _FOLDS = 1_000, 5, 5_000, 2, 3
 """Few texts are split into many folds, many into few."""
 _MAX_SMALL_WORDS = 200_000
 """Words below which an n-gram that occurs once has a row."""
 _CHOSEN_ON = 3_000
 """Texts on which the settings are chosen."""
+_CLEARLY_LESS = 0.98
+"""Share of the loss with all n-grams below which it is better without some of them."""
 _TEXTS_AT_ONCE = 1_000
 _PRIOR_SHARES = (0.0, 0.25, 0.5, 0.75, 1.0, 1.25)
 """Shares of the log-odds of a class by which rare ones may be favoured."""
@@ -43,6 +52,7 @@ class TableSettings(NamedTuple):
 
     kinds: tuple[str, ...]
     strength: float
+    min_texts: int = MIN_TEXTS[0]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -70,7 +80,7 @@ def fit_word_table(
     seed: int,
     balance: bool = False,
 ) -> FittedTable:
-    """Fit a table to `texts`; the kinds of its n-grams, and how far it trusts them, are chosen on held-out folds.
+    """Fit a table to `texts`; which n-grams it has, and how far it trusts them, is chosen on held-out folds.
 
     With `balance` its bias favours rare classes as much as is best for the macro F1 of the held-out texts.
     """
@@ -90,9 +100,14 @@ def fit_word_table(
     prior = prior_log_odds(wanted, is_softmax=wanted.shape[1] > 1)
     favour = balancing_share(held_out, wanted, prior) if balance and not is_multi_label else 0.0
     held_out, shift = (held_out - favour * prior).astype(np.float32), shift - favour * prior
-    weights, bias = problem.fitted(choice, np.arange(len(rows)))
-    blocks = np.split(weights * scale, np.cumsum([len(parts[kind].hashes) for kind in choice.kinds])[:-1])
-    table = WordTable([parts[kind] for kind in choice.kinds], blocks, np.asarray(bias * scale + shift), language)
+    weights, bias = problem.fitted(choice)
+    kept = [problem.columns(kind, choice.min_texts) for kind in choice.kinds]
+    blocks = np.split(weights * scale, np.cumsum([len(columns) for columns in kept])[:-1])
+    known = [
+        TablePart(kind, parts[kind].hashes[columns], parts[kind].idf[columns])
+        for kind, columns in zip(choice.kinds, kept, strict=True)
+    ]
+    table = WordTable(known, blocks, np.asarray(bias * scale + shift), language)
     every = np.zeros((len(texts), len(labels)), np.float32)
     every[rows] = held_out if held_out.shape[1] == len(labels) else np.pad(held_out, ((0, 0), (1, 0)))
     rest = np.setdiff1d(np.arange(len(texts)), rows)
@@ -162,13 +177,17 @@ def _features(
         texts, rows, values, _ = part.features(ngrams, len(words))
         frequency = np.bincount(rows, minlength=len(hashes))
         part.idf = np.asarray(np.log((1 + len(words)) / (1 + frequency)) + 1.0, np.float32)
-        values = values * part.idf[rows]
-        norms = np.sqrt(np.bincount(texts, np.square(values, dtype=np.float64), minlength=len(words)))
-        values = np.asarray(values / norms[texts], np.float32)
         starts = np.concatenate(([0], np.cumsum(np.bincount(texts, minlength=len(words)))))
-        shape = len(words), len(part.hashes)
-        parts[kind], features[kind] = part, csr_array((values, rows.astype(np.int32), starts), shape=shape)
+        weighted = csr_array((values * part.idf[rows], rows.astype(np.int32), starts), (len(words), len(hashes)))
+        parts[kind], features[kind] = part, _of_length_one(weighted)
     return parts, features
+
+
+def _of_length_one(block: Any) -> Any:
+    """Scale each row of sparse features (N, F) to length 1, in place."""
+    norms = np.sqrt(block.multiply(block).sum(axis=1, dtype=np.float64))
+    block.data = np.asarray(block.data / np.repeat(norms, np.diff(block.indptr)), np.float32)
+    return block
 
 
 class _Problem:
@@ -179,72 +198,96 @@ class _Problem:
     ) -> None:
         self._features, self._wanted, self._folds, self._is_exclusive = features, wanted, folds, is_exclusive
         self._is_softmax = is_exclusive and wanted.shape[1] > 1
+        # evenly spread: a file may be sorted by label
+        self._some = np.unique(np.linspace(0, len(folds) - 1, _CHOSEN_ON).astype(np.int64))
         self._loss = cache(self._measured_loss)
-        self._joined = cache(self._join)
+        self._joined = lru_cache(1)(partial(self._join, np.arange(len(folds))))
 
     def chosen(self, kinds: tuple[str, ...]) -> TableSettings:
-        """Return the choice with the least loss on held-out texts: first the kinds, then the strength by steps."""
-        middle = STRENGTHS.index(100.0)
+        """Return the choice with the least loss on held-out texts: kinds, then strength and rarity by steps."""
+        best = TableSettings(kinds, 100.0)
+        for _ in range(2):
+            counts = [best._replace(min_texts=count) for count in MIN_TEXTS]
+            best = self._first_good(counts, self._walk(best, counts))
+            best = self._walk(best, [best._replace(strength=strength) for strength in STRENGTHS])
         # of few texts the loss says too little to leave a kind out
-        is_telling = len(kinds) > 1 and len(self._folds) >= _MAX_SMALL_DATA
-        sets = [kinds, *((kind,) for kind in kinds)] if is_telling else [kinds]
-        best = min((TableSettings(some, STRENGTHS[middle]) for some in sets), key=self._loss)
-        for others in (STRENGTHS[middle + 1 :], STRENGTHS[:middle][::-1]):
-            for strength in others:
-                if self._loss(other := best._replace(strength=strength)) >= self._loss(best):
+        if len(kinds) == 1 or len(self._folds) < _MAX_SMALL_DATA:
+            return best
+        sets = [best, *(best._replace(kinds=(kind,)) for kind in kinds)]
+        return self._first_good(sets, min(sets, key=self._loss))
+
+    def _walk(self, best: TableSettings, choices: Sequence[TableSettings]) -> TableSettings:
+        """Go from `best` along the choices, up and then down, as long as the loss falls."""
+        start = choices.index(best)
+        for others in (choices[start + 1 :], choices[:start][::-1]):
+            for other in others:
+                if self._loss(other) >= self._loss(best):
                     break
                 best = other
         return best
+
+    def _first_good(self, choices: Sequence[TableSettings], best: TableSettings) -> TableSettings:
+        """Return the first choice that is not clearly worse than the best."""
+        return next(choice for choice in choices if _CLEARLY_LESS * self._loss(choice) <= self._loss(best))
 
     def calibrated(self, choice: TableSettings) -> tuple[NDArray[np.float32], NDArray[np.float64], NDArray[np.float64]]:
         """Return held-out logits (N, K), calibrated, and the scale and shift (K,) that they were calibrated by."""
         count, outputs = self._wanted.shape
         scores = np.zeros((count, outputs))
         for fold in counted(range(int(self._folds.max()) + 1), msg("fits of the word table")):
-            scores[self._folds == fold] = self._held_out_scores(choice, fold)
-        if not self._is_exclusive:
-            scale, shift = fit_label_lines(scores, self._wanted > 0.5)
+            scores[self._folds == fold] = self._held_out_scores(self._joined(choice), np.arange(count), choice, fold)
+        if self._is_exclusive:
+            scale, shift = np.full(outputs, 1.0 / self._temperature(scores, self._wanted)), np.zeros(outputs)
         else:
-            logits = scores if self._is_softmax else np.pad(scores, ((0, 0), (1, 0)))
-            right = self._wanted.argmax(axis=1) if self._is_softmax else self._wanted[:, 0].astype(np.int64)
-            scale = np.full(outputs, 1.0 / fit_temperature(logits, right))
-            shift = np.zeros(outputs)
+            scale, shift = fit_label_lines(scores, self._wanted > 0.5)
         return (scores * scale + shift).astype(np.float32), scale, shift
 
-    def fitted(self, choice: TableSettings, rows: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
-        """Return weights and bias fitted to the texts of `rows`."""
-        features = self._joined(choice.kinds)[rows]
-        return fit_linear(features, self._wanted[rows], choice.strength, is_exclusive=self._is_exclusive)
+    def fitted(self, choice: TableSettings) -> tuple[NDArray[np.float32], NDArray[np.float64]]:
+        """Return weights and bias fitted to all texts."""
+        return fit_linear(self._joined(choice), self._wanted, choice.strength, is_exclusive=self._is_exclusive)
 
-    def _held_out_scores(self, choice: TableSettings, fold: int) -> NDArray[np.float64]:
-        """Return logits of the texts of a fold by what is fitted to the others."""
-        weights, bias = self.fitted(choice, np.flatnonzero(self._folds != fold))
-        held_out = self._joined(choice.kinds)[np.flatnonzero(self._folds == fold)]
-        return np.asarray(held_out @ weights, np.float64) + bias
+    def columns(self, kind: str, min_texts: int) -> NDArray[np.int64]:
+        """Return the n-grams of a kind that stand in so many texts."""
+        block = self._features[kind]
+        return np.flatnonzero(np.bincount(block.indices, minlength=block.shape[1]) >= min_texts)
 
-    def _measured_loss(self, choice: TableSettings) -> float:
-        """Return the loss of some texts that are held out from the fit to others."""
-        # evenly spread: a file may be sorted by label
-        some = np.unique(np.linspace(0, len(self._folds) - 1, _CHOSEN_ON).astype(np.int64))
-        folds = range(int(self._folds.max()) + 1) if len(some) < _MAX_SMALL_DATA else range(1)
-        return math.fsum(self._loss_of(choice, some, self._folds[some] == fold) for fold in folds)
-
-    def _loss_of(self, choice: TableSettings, rows: NDArray[np.int64], is_held_out: NDArray[np.bool_]) -> float:
-        features = self._joined(choice.kinds)[rows]
-        # a few texts have few of the n-grams of all
-        features = features[:, np.unique(features.indices)]
+    def _held_out_scores(
+        self, features: Any, rows: NDArray[np.int64], choice: TableSettings, fold: int
+    ) -> NDArray[np.float64]:
+        """Return logits of those texts of `rows` that are of a fold, by what is fitted to the others of them."""
+        is_held_out = self._folds[rows] == fold
         own, others = np.flatnonzero(~is_held_out), np.flatnonzero(is_held_out)
         weights, bias = fit_linear(
             features[own], self._wanted[rows[own]], choice.strength, is_exclusive=self._is_exclusive
         )
-        logits = np.asarray(features[others] @ weights, np.float64) + bias
-        wanted = self._wanted[rows[is_held_out]]
-        if self._is_softmax:
-            return float(np.logaddexp.reduce(logits, axis=1).sum() - (logits * wanted).sum())
-        return float((np.logaddexp(0.0, logits) - logits * wanted).sum())
+        return np.asarray(features[others] @ weights, np.float64) + bias
 
-    def _join(self, kinds: tuple[str, ...]) -> Any:
+    def _measured_loss(self, choice: TableSettings) -> float:
+        """Return the loss of some texts that are held out from the fit to others, at the best temperature."""
+        some = self._some
+        features = self._join(some, choice)
+        # a few texts have few of the n-grams of all
+        features = features[:, np.unique(features.indices)]
+        folds = range(int(self._folds.max()) + 1) if len(some) < _MAX_SMALL_DATA else range(1)
+        scores = np.concatenate([self._held_out_scores(features, some, choice, fold) for fold in folds])
+        wanted = np.concatenate([self._wanted[some[self._folds[some] == fold]] for fold in folds])
+        scores /= self._temperature(scores, wanted)
+        if self._is_softmax:
+            return float(np.logaddexp.reduce(scores, axis=1).sum() - (scores * wanted).sum())
+        return float((np.logaddexp(0.0, scores) - scores * wanted).sum())
+
+    def _temperature(self, scores: NDArray[np.float64], wanted: NDArray[np.float64]) -> float:
+        if self._is_softmax:
+            return fit_temperature(scores, wanted.argmax(axis=1))
+        return fit_label_temperature(scores, wanted > 0.5)
+
+    def _join(self, rows: NDArray[np.int64], choice: TableSettings) -> Any:
+        """Return the chosen features of the texts of `rows`, those of each kind of length 1 again."""
         from scipy.sparse import hstack
 
-        parts = [self._features[kind] for kind in kinds]
-        return parts[0] if len(parts) == 1 else hstack(parts, format="csr")
+        blocks = [self._features[kind] for kind in choice.kinds]
+        blocks = [block if len(rows) == block.shape[0] else block[rows] for block in blocks]
+        if choice.min_texts > 1:
+            kept = [self.columns(kind, choice.min_texts) for kind in choice.kinds]
+            blocks = [_of_length_one(block[:, columns]) for block, columns in zip(blocks, kept, strict=True)]
+        return blocks[0] if len(blocks) == 1 else hstack(blocks, format="csr")
