@@ -1,10 +1,5 @@
 // A classifier: a text in, the probability of every class out.
 
-// The hash of tokens and pairs, and the factor of their sum, as in dikkat_runtime/text/text_ngrams.py.
-const [NGRAM_FIRST, NGRAM_SECOND, NGRAM_PRIME, NGRAM_SCALE] = [461845907, 374761393, 2147483647, 0.1];
-
-const meanOf = (left, right) => Array.from(left, (number, index) => (number + right[index]) / 2);
-
 class ClassifierModel {
   constructor(file, products = SCALAR) {
     const { header, tensors } = file;
@@ -16,7 +11,6 @@ class ClassifierModel {
     this.norm = transformNorm && new Norm(tensors, "transform.norm", header.model);
     this.maxIds = maxIds; // of a text, without its special tokens
     this.query = tensors.get("pooling.query")?.values ?? null;
-    this.ngrams = tensors.get("ngram_table.embedding") ?? null;
     this.table = header.classifier.wordTable && new WordTable(tensors, header.classifier.wordTable);
     this.tokenizer = tokenizerOf(header.tokenizers.source, header.sourceLanguage);
   }
@@ -45,8 +39,7 @@ class ClassifierModel {
   logits(read, text, changes = {}) {
     const pass = { ...changes, caches: [this.encoder.newCache()], causal: false };
     const states = this.encoder.run(read, pass);
-    const encoder = this.head(this.pool(states, changes.mask), 1);
-    const logits = this.ngrams ? meanOf(encoder, this.ngramScores(read, changes.mask)) : encoder;
+    const logits = this.head(this.pool(states, changes.mask), 1);
     // one logit decides between two classes: that of the first is zero
     const both = (row) => (row.length < this.header.classifier.labels.length ? [0, row[0]] : Array.from(row));
     const { encoderWeight, temperature } = this.header.classifier;
@@ -65,22 +58,6 @@ class ClassifierModel {
     if (this.dense) states = activated(this.products.linear(this.dense, x, rows), rows, this.header.classifier.transform);
     if (this.norm) states = this.norm.run(states);
     return this.products.linear(this.output, states, rows);
-  }
-
-  // The sum over all tokens and pairs of neighbouring tokens, without those that are hidden: a score for each output.
-  ngramScores(read, mask) {
-    const [rows, outputs] = this.ngrams.shape;
-    const scores = new Float64Array(outputs);
-    const add = (mixed) => {
-      const row = (mixed % NGRAM_PRIME) % rows;
-      for (let c = 0; c < outputs; c++) scores[c] += NGRAM_SCALE * this.ngrams.values[row * outputs + c];
-    };
-    for (let s = 0; s < read.length; s++) {
-      if (mask && !mask[s]) continue;
-      add(read[s] * NGRAM_FIRST);
-      if (s + 1 < read.length && !(mask && !mask[s + 1])) add(read[s] * NGRAM_FIRST + (read[s + 1] + 1) * NGRAM_SECOND);
-    }
-    return scores;
   }
 
   // (S, D) to (D): by the classifier's own pooling, without the tokens that are hidden.
