@@ -22,7 +22,7 @@ PAGES = (
     "docs/scaling.md",
     "docs/gpu.md",
 )
-SHORT_PAGES = {"docs/browser.md": 3, "docs/browser.tr.md": 3, "docs/scaling.md": 5, "docs/gpu.md": 3}
+SHORT_PAGES = {"docs/browser.md": 5, "docs/browser.tr.md": 5, "docs/scaling.md": 5, "docs/gpu.md": 3}
 """Pages of few commands, with their number."""
 
 
