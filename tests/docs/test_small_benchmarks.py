@@ -156,6 +156,7 @@ def small(folder: Path, peers: Path) -> dict[str, Sequence[str | Path]]:
         "scaling.py": (*once, "--updates", "1", "--warm", "1"),
         "rank_failures.py": ("--updates", "8", "--checkpoints", "2", "--seeds", "1"),
         "members_speed.py": (folder / "run", lines, "--members", "2", *once),
+        "fuzzy_matches.py": (folder / "run", folder / "toy.tsv", "--sentences", "2", "--beam", "1"),
         "noise.py": (folder / "run", "--sources", lines, "--references", folder / "references"),
         "translate_files.py": (folder / "run", lines, "--rows", "40", "--files", "2", *once),
         "gpu_decode.py": (folder / "run", lines, "--few", "2", "--device", "cpu", "--parts", "ours,torch"),
