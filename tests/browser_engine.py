@@ -14,7 +14,8 @@ from dikkat.web.module import core_bytes, service_script
 
 NAMES = (
     "readModelFile", "bytesOfSevenBits",
-    "TranslatorModel", "ClassifierModel", "LanguageModel", "Tokenizer", "Linear", "Norm", "labelsOf",
+    "TranslatorModel", "ClassifierModel", "TaggerModel", "RegressorModel", "LanguageModel", "Tokenizer",
+    "WordPieceTokenizer", "placedWords", "Linear", "Norm", "labelsOf",
     "wordsOf", "rolloutOf", "sharesOf", "distribution", "search", "chosenProducts", "Service", "SCALAR", "setsOf",
     "unseenIn", "quantizeRow", "gelu", "readText", "changesOf", "TASKS", "activated", "sinusoid", "applyRotary",
     "attend", "roundToBf16", "topOf", "drawn", "lengthCap", "Cache", "lowerDotted", "blake2b64", "FINE_STEPS",

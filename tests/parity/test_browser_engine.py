@@ -298,7 +298,7 @@ DECISIVE = """
 const service = new engine.Service(() => {});
 service.model = new engine.ClassifierModel(engine.readModelFile(bytes("./run.model")), core);
 const { ids, source, classes } = await engine.TASKS.classify(service, { text: input });
-const question = { ids, label: classes[0][2], words: source.words, wordNumbers: source.wordNumbers };
+const question = { ids, label: classes[0][2], source };
 return { label: classes[0][2], falls: await engine.TASKS.decisive(service, question, () => {}, () => false) };
 """
 

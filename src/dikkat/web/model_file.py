@@ -20,10 +20,13 @@ from dikkat_runtime.native.library import Grouped, library
 
 FORMAT = 4
 _ALIGNMENT = 8
-_NEVER_IN_BYTES = ("positions.embedding", "ngram_table.embedding", "word_table.")
+_NEVER_IN_BYTES = ("positions.embedding", "ngram_table.embedding", "word_table.", "comparison.bias.embedding")
 """Tensors that stay in float32: few numbers, or too few a row for one scale a row to make them smaller."""
 KEPT_OF_TOKENIZER = ("normalizer", "pre_tokenizer", "decoder")
-_KEPT_OF_VOCABULARY = ("type", "vocab", "merges", "byte_fallback", "ignore_merges", "unk_token")
+_KEPT_OF_VOCABULARY = (
+    "type", "vocab", "merges", "byte_fallback", "ignore_merges", "unk_token", "continuing_subword_prefix",
+    "max_input_chars_per_word",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -31,7 +34,7 @@ class WebModel:
     """Hold what the browser engine needs of one model."""
 
     task: str
-    """"translator", "classifier" or "lm"."""
+    """"translator", "classifier", "tagger", "regressor" or "lm"."""
     name: str
     """Shown as the name of the model."""
     settings: Mapping[str, Any]
@@ -81,7 +84,7 @@ class WebModel:
         entry: dict[str, Any] = {"shape": list(array.shape)}
         if array.dtype == np.uint64:
             return entry | {"type": "uint64", "offset": _append(payload, array.astype("<u8"))}
-        if self.precision == "float32" or array.ndim != 2 or name.startswith(_NEVER_IN_BYTES):
+        if self.precision == "float32" or array.ndim != 2 or any(part in name for part in _NEVER_IN_BYTES):
             return entry | {"type": "float32", "offset": _append(payload, array.astype("<f4"))}
         is_output = name == "output_weight"
         if self.task == "lm" and (is_output or name not in self.embeddings):

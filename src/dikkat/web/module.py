@@ -12,10 +12,10 @@ from dikkat_runtime.files import make_folder, write_atomically, write_errors
 
 _HERE = Path(__file__).parent
 ENGINE = (
-    "model_file.js", "linear.js", "layers.js", "attention.js", "cell.js", "stack.js", "casing.js", "tokenizer.js",
-    "labels.js", "normalizing.js", "symbols.js", "placeholders.js", "recasing.js", "sentences.js", "segments.js",
-    "reading.js", "repetition.js", "search.js", "gaps.js", "translator.js", "blake2b.js", "word_table.js",
-    "classifier.js", "language_model.js", "core.js",
+    "model_file.js", "linear.js", "layers.js", "attention.js", "distances.js", "cell.js", "stack.js", "casing.js",
+    "tokenizer.js", "word_pieces.js", "labels.js", "normalizing.js", "symbols.js", "placeholders.js", "recasing.js",
+    "sentences.js", "segments.js", "reading.js", "repetition.js", "search.js", "gaps.js", "translator.js",
+    "blake2b.js", "word_table.js", "classifier.js", "tagger.js", "language_model.js", "core.js",
 )  # fmt: skip
 """Scripts of the engine."""
 
@@ -44,12 +44,14 @@ def core_bytes() -> bytes:
 
 
 MODEL_NAME = "model.dikkat"
-_CLASSES = {"translator": "Translator", "classifier": "Classifier", "lm": "Generator"}
 _CALLS = {
-    "translator": 'model.translate("…").text',
-    "classifier": 'model.classify("…").label',
-    "lm": 'model.generate("…")',
+    "translator": ("Translator", 'model.translate("…").text'),
+    "classifier": ("Classifier", 'model.classify("…").label'),
+    "tagger": ("Tagger", 'model.tag("…")'),
+    "regressor": ("Regressor", 'model.predict("…")'),
+    "lm": ("Generator", 'model.generate("…")'),
 }
+"""The class of each kind of model, and how it is called."""
 
 
 def module_script() -> str:
@@ -91,6 +93,6 @@ def write_module(model: WebModel, folder: Path) -> None:
 
 
 def _readme(model: WebModel) -> str:
-    kind, call = _CLASSES[model.task], _CALLS[model.task]
+    kind, call = _CALLS[model.task]
     text = asset("module/readme.md").replace("{{TASK}}", model.task).replace("{{KIND}}", kind).replace("{{CALL}}", call)
     return text.replace("{{NAME}}", model.name)

@@ -19,29 +19,34 @@ from dikkat_runtime.engine.settings import STACK, NeedsTorchError, model_setting
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run.config import guided_indices, labels_of, read_config, section
+from dikkat_runtime.run.config import guided_indices, read_config, section
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.run.weights import read_weights
-from dikkat_runtime.tasks.classifier import decision_of, open_word_table
-from dikkat_runtime.tasks.opening import load_tokenizers, native_classifier, native_language_model, vocabulary_sizes
+from dikkat_runtime.tasks.classifier import Classifier
+from dikkat_runtime.tasks.opening import load_tokenizers, native_language_model, vocabulary_sizes
 from dikkat_runtime.tasks.reading import default_limits, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.foreign_tokenizer import load_tokenizer, special_tokens_of
-from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
+from dikkat_runtime.text.tokenizer import read_tokenizer
 
 _COMPUTED_IN_BROWSER = {**FORCED, "decoder_memory": ("attention",), "add_source_eos": (True,), "target_prefix": (None,)}
 """The settings of translators that the browser engine computes."""
 _COMPUTED_OF_STACKS = {
-    **STACK, "score": ("scaled_dot", "dot"), "first_norm": (True,), "relative_bias": (False,),
-    "relative_span": (None,), "embedding_dim": (None,), "output_transform": (None,),
+    **STACK, "score": ("scaled_dot", "dot"), "first_norm": (True,), "relative_span": (None,), "embedding_dim": (None,),
+    "output_transform": (None,),
 }  # fmt: skip
 """Those of classifiers and language models."""
+_COMPUTED_OF_ENCODERS = {name: values for name, values in _COMPUTED_OF_STACKS.items() if name != "embedding_dim"}
+"""Those of models that read whole texts."""
+_ENCODERS = ("classifier", "tagger", "regressor")
 _READ_OF_VOCABULARIES = {
     "BPE", "WordLevel", "NFC", "NFD", "NFKC", "NFKD", "Lowercase", "Prepend", "Replace", "Sequence", "WhitespaceSplit",
     "Digits", "Split", "ByteLevel", "ByteFallback", "Fuse", "Strip",
 }  # fmt: skip
 """The parts of a tokenizer.json that it reads."""
+_READ_OF_BERT = {"WordPiece", "WordLevel", "BertNormalizer", "BertPreTokenizer"}
+"""Those of one that cuts a text as BERT does."""
 _MAX_EXAMPLE_LENGTH = 100
 """Characters."""
 MAX_SOURCE_TOKENS = 256
@@ -57,18 +62,22 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     too much so. Raises `UsageError` for a model with a part that the browser engine lacks, and `MissingInputError` or
     `DataError` naming the file that is missing or damaged.
     """
-    kinds = {"translator": _translator, "classifier": _classifier, "lm": _language_model}
+    kinds = {"translator": _translator, **dict.fromkeys(_ENCODERS, _encoder), "lm": _language_model}
     config = read_config(run, *kinds)
     read = kinds[config["task"]]
     if precision == "int4" and config["task"] != "lm":
         raise UsageError("{run}: in a page int4 is for language models; take int8", run)
-    if unread := _component_types(read_tokenizer(checked(run, TOKENIZER))[0]) - _READ_OF_VOCABULARIES:
+    parts = _component_types(read_tokenizer(checked(run, TOKENIZER))[0])
+    # a tagger tells where in the text each token stands
+    is_placed = config["task"] == "tagger" or "BertPreTokenizer" in parts
+    if unread := parts - (_READ_OF_BERT if is_placed else _READ_OF_VOCABULARIES):
         raise UsageError(
             "{run}: the browser engine does not read the vocabulary of this model, which has the parts {parts}"
         ).fill(run, ", ".join(sorted(unread)))
     try:
         if config["task"] != "translator":
-            settings = model_settings(config, str(run / "config.json"), _COMPUTED_OF_STACKS)
+            computed = _COMPUTED_OF_ENCODERS if config["task"] in _ENCODERS else _COMPUTED_OF_STACKS
+            settings = model_settings(config, str(run / "config.json"), computed)
             if settings.global_tokens and "window" in settings.layer_kinds:
                 raise NeedsTorchError(str(run), f"model.global_tokens = {settings.global_tokens}")
         return read(run, config, chosen_precision(run, precision))
@@ -139,27 +148,32 @@ def _translator(run: Path, config: Mapping[str, Any], precision: NativePrecision
     )
 
 
-def _classifier(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
-    engine = native_classifier(EngineRequest(run, config), "float32")
-    section_settings = section(config, "classifier", run)
-    most = int(section_settings["max_tokens"])
-    labels = list(labels_of(run, config))
-    decision = decision_of(run, section_settings, len(labels))
-    language = str(section(config, "data", run).get("source_language", ""))
-    Tokenizer.load(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
-    table = open_word_table(run, section_settings, len(labels), language)
+def _encoder(run: Path, config: Mapping[str, Any], precision: NativePrecision) -> WebModel:
+    """Return a classifier, or an imported model that reads texts as a classifier does."""
+    reader = Classifier.of_request(EngineRequest(run, config, engine="native"))
+    engine, head_config = reader.engine, section(config, "classifier", run)
+    assert isinstance(engine, NativeStack)  # it was asked for
+    # where the ids of a text stand, and how many of them are read
+    framed, most = reader.read([-1]), len(reader.kept(range(MAX_TOKENS + 1)))
+    at = framed.index(-1)
     details = {
-        "maxTokens": most,
+        "maxIds": most,
+        "frame": (framed[:at], framed[at + 1 :]),
         # tokens of a long text that are read from its beginning; the others are its last
-        "beginning": round(most * float(section_settings["beginning"])),
-        "pooling": engine.pooling,
-        "isMultiLabel": section_settings.get("objective") == "multi_label",
-        "temperature": decision.temperature,
-        "encoderWeight": decision.encoder_weight,
-        "labels": labels,
-        "wordTable": None if table is None else ngram_table(language),
+        "beginning": round(most * reader.beginning),
+        "pooling": head_config.get("pooling", "mean"),
+        "transform": head_config.get("transform"),
+        "transformNorm": bool(head_config.get("transform_norm")),
+        "isMultiLabel": reader.is_multi_label,
+        "temperature": reader.decision.temperature,
+        "encoderWeight": reader.decision.encoder_weight,
+        "labels": reader.labels,
+        "wordTable": None if reader.table is None else ngram_table(reader.language),
     }
-    return _reader(run, config, engine, precision, {"classifier": details, "longest": MAX_TOKENS}, _table_arrays(table))
+    # a page shows how a tagger reads a text in one piece
+    longest = most if config["task"] == "tagger" else MAX_TOKENS
+    more = {"classifier": details, "longest": longest}
+    return _reader(run, config, engine, precision, more, _table_arrays(reader.table))
 
 
 def _table_arrays(table: WordTable | None) -> dict[str, Array]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import safetensors.torch
 import tokenizers
 import torch
-from tokenizers import decoders, models, pre_tokenizers, processors
+from tokenizers import decoders, models, normalizers, pre_tokenizers, processors, trainers
 from torch import Tensor, nn
 
 from dikkat.config import EncoderConfig, ModelConfig
@@ -40,6 +41,20 @@ def bert_tokenizer() -> tokenizers.Tokenizer:
     )
     inner.enable_truncation(5)
     inner.enable_padding(length=12)
+    return inner
+
+
+def word_piece_tokenizer(texts: Sequence[str], vocab_size: int = 200) -> tokenizers.Tokenizer:
+    """Pieces of words as BERT reads them, learned from `texts`."""
+    inner = tokenizers.Tokenizer(models.WordPiece(unk_token=WORDS[1]))
+    inner.normalizer = normalizers.BertNormalizer(lowercase=True)
+    inner.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inner.decoder = decoders.WordPiece()
+    trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=WORDS[:4], show_progress=False)
+    inner.train_from_iterator(texts, trainer)
+    inner.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
     return inner
 
 

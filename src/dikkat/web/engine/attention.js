@@ -41,8 +41,8 @@ function grownCopy(numbers, used) {
 // `query` (T, heads * width) over `keys` and `values` (S, groups * width) to (T, heads * width).
 //
 // Query t sees the keys from `first(t)` to before `visible(t)`, without those that `mask` (S) holds a 0 for. `off` holds the heads whose output
-// is zero. Given `weights` (heads, T, S), they are written there.
-function attend({ query, keys, values, queries, count, heads, groups, width, beta, first = () => 0, visible, mask, off, weights }) {
+// is zero. Given `weights` (heads, T, S), they are written there. `distances`, if any, are those of distances.js.
+function attend({ query, keys, values, queries, count, heads, groups, width, beta, first = () => 0, visible, mask, off, weights, distances }) {
   const output = new Float32Array(queries * heads * width);
   const step = groups * width;
   for (let head = 0; head < heads; head++) {
@@ -52,6 +52,7 @@ function attend({ query, keys, values, queries, count, heads, groups, width, bet
       const start = first(t);
       const row = new Float32Array(visible(t) - start);
       scoreKeys(row, query, at, keys, start * step + group, step, width, beta);
+      if (distances) for (let s = 0; s < row.length; s++) row[s] += distances(head, start + s - t);
       softmax(row, row.length, start && mask ? mask.slice(start) : mask);
       if (weights) weights.set(row, (head * queries + t) * count + start);
       if (off?.has(head)) continue;

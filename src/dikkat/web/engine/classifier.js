@@ -11,17 +11,33 @@ class ClassifierModel {
     [this.header, this.settings, this.products] = [header, header.model, products];
     this.encoder = new Stack(file, products, "encoder", header.model.encoder_layers, "embedding.weight");
     this.output = this.encoder.linear("output");
+    const { transform, transformNorm, maxIds } = header.classifier;
+    this.dense = transform && this.encoder.linear("transform.dense");
+    this.norm = transformNorm && new Norm(tensors, "transform.norm", header.model);
+    this.maxIds = maxIds; // of a text, without its special tokens
     this.query = tensors.get("pooling.query")?.values ?? null;
     this.ngrams = tensors.get("ngram_table.embedding") ?? null;
     this.table = header.classifier.wordTable && new WordTable(tensors, header.classifier.wordTable);
-    this.tokenizer = new Tokenizer(header.tokenizers.source, header.sourceLanguage);
+    this.tokenizer = tokenizerOf(header.tokenizers.source, header.sourceLanguage);
   }
 
-  // What the model reads of a text's ids: the begin mark, and of a long text its beginning and its end.
+  // What the model reads of a text's ids, between its special tokens: all, or of a long text the beginning and the end.
   read(ids) {
-    const { maxTokens, beginning } = this.header.classifier;
-    const kept = ids.length > maxTokens ? [...ids.slice(0, beginning), ...ids.slice(ids.length - (maxTokens - beginning))] : ids;
-    return [BOS, ...kept];
+    const [before, after] = this.header.classifier.frame;
+    return [...before, ...this.kept(ids), ...after];
+  }
+
+  kept(items) {
+    const { beginning } = this.header.classifier;
+    return items.length > this.maxIds ? [...items.slice(0, beginning), ...items.slice(items.length - (this.maxIds - beginning))] : items;
+  }
+
+  // {tokens, wordNumbers, words, plain} of what is read of a text; `plain` are the first and the end of the words that were typed.
+  words(read, text) {
+    const { tokenizer } = this;
+    const frame = this.header.classifier.frame.map(({ length }) => length);
+    const source = tokenizer.placed ? placedWords(tokenizer, read, text, this.kept(tokenizer.placed(text)), frame) : wordsOf(tokenizer, read, text);
+    return { ...source, plain: [frame[0], source.words.length - frame[1]] };
   }
 
   // Logits of the classes, over the temperature that was found in training. `text` is what a word table scores. `changes`
@@ -29,13 +45,26 @@ class ClassifierModel {
   logits(read, text, changes = {}) {
     const pass = { ...changes, caches: [this.encoder.newCache()], causal: false };
     const states = this.encoder.run(read, pass);
-    const encoder = this.products.linear(this.output, this.pool(states, changes.mask), 1);
+    const encoder = this.head(this.pool(states, changes.mask), 1);
     const logits = this.ngrams ? meanOf(encoder, this.ngramScores(read, changes.mask)) : encoder;
     // one logit decides between two classes: that of the first is zero
-    const both = (row) => (row.length === 1 ? [0, row[0]] : Array.from(row));
+    const both = (row) => (row.length < this.header.classifier.labels.length ? [0, row[0]] : Array.from(row));
     const { encoderWeight, temperature } = this.header.classifier;
     const scores = this.table ? both(this.table.scores(text)) : [];
     return both(logits).map((logit, index) => (encoderWeight * logit + (scores[index] ?? 0)) / temperature);
+  }
+
+  // Logits (S, C) of every token.
+  tokenLogits(read, changes = {}) {
+    return this.head(this.encoder.run(read, { ...changes, caches: [this.encoder.newCache()], causal: false }), read.length);
+  }
+
+  // (rows, D) to (rows, outputs): a layer with its non-linearity may stand before the output.
+  head(x, rows) {
+    let states = x;
+    if (this.dense) states = activated(this.products.linear(this.dense, x, rows), rows, this.header.classifier.transform);
+    if (this.norm) states = this.norm.run(states);
+    return this.products.linear(this.output, states, rows);
   }
 
   // The sum over all tokens and pairs of neighbouring tokens, without those that are hidden: a score for each output.

@@ -38,7 +38,7 @@ const gelu = (x) => 0.5 * x * (1 + erf(x / Math.SQRT2));
 const geluTanh = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
 const silu = (x) => x / (1 + Math.exp(-x));
 
-const ACTIVATIONS = { gelu, gelu_tanh: geluTanh, silu };
+const ACTIVATIONS = { gelu, gelu_tanh: geluTanh, silu, tanh: Math.tanh };
 const GATES = { geglu: gelu, geglu_tanh: geluTanh, swiglu: silu };
 
 // What the inner layer of a feed-forward network gives the outer one, of which ReLU changes the array itself; a gate is the first half of its outputs.

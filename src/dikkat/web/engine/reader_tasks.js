@@ -3,39 +3,59 @@
 const MAX_CHOICES = 12;
 const NOTHING_WRITTEN = { text: "", tokens: [], wordNumbers: [], words: [] };
 
-TASKS.classify = async ({ model }, { text, ...question }) => {
+TASKS.classify = async (service, question) => readByEncoder(service, question, (model, ids, text, changes) => {
+  const { labels } = model.header.classifier;
+  const probabilities = model.probabilities(model.logits(ids, text, changes));
+  const classes = probabilities.map((share, index) => [labels[index], share, index]).sort((a, b) => b[1] - a[1]);
+  return { classes, target: { ...NOTHING_WRITTEN, text: classes[0][0] }, probability: classes[0][1] };
+});
+
+// The numbers of a text as [name, number], by an imported model.
+TASKS.measure = async (service, question) => readByEncoder(service, question, (model, ids, text, changes) => {
+  const numbers = model.logits(ids, text, changes).map((number, index) => [model.header.classifier.labels[index], number]);
+  return { numbers, target: NOTHING_WRITTEN };
+});
+
+// The marked words of a text, by an imported model.
+TASKS.tag = async (service, question) => readByEncoder(service, question, (model, ids, text, changes, placed) => {
+  const { frame: [{ length: before }], labels } = model.header.classifier;
+  const logits = model.tokenLogits(ids, changes).subarray(before * labels.length);
+  return { spans: model.spans(text, placed, logits), target: NOTHING_WRITTEN };
+});
+
+// What `answer` says of a text, and how the encoder read it.
+function readByEncoder({ model }, { text, ...question }, answer) {
   const started = performance.now();
   const { tokenizer, header } = model;
   const reading = readText(tokenizer, text.trim(), header.longest);
   if (!reading.ids) return reading;
   const ids = model.read(reading.ids);
   const maps = {};
-  const source = wordsOf(tokenizer, ids, reading.text);
-  const probabilities = model.probabilities(model.logits(ids, textWithout(reading.text, source.words, question.hidden), { ...changesOf({ ...question, ...source }), maps }));
-  const { labels } = header.classifier;
-  const classes = probabilities.map((share, index) => [labels[index], share, index]).sort((a, b) => b[1] - a[1]);
+  const source = model.words(ids, reading.text);
+  const changes = { ...changesOf({ ...question, ...source }), maps };
+  const shown = header.classifier.wordTable ? textWithout(reading.text, source, question.hidden) : reading.text;
   return {
-    ids, classes, milliseconds: performance.now() - started, isFinished: true, unseen: unseenIn(tokenizer, reading.ids, reading.text),
-    source, target: { ...NOTHING_WRITTEN, text: classes[0][0] }, probability: classes[0][1],
+    ...answer(model, ids, shown, changes, tokenizer.placed?.(reading.text)),
+    ids, milliseconds: performance.now() - started, isFinished: true, unseen: unseenIn(tokenizer, reading.ids, reading.text), source,
     maps: mapValues(maps, (layers) => layers.map(packedMap)), rollout: { "encoder-self": rolloutOf(maps["encoder-self"]) },
-    beam: null, saliency: null, headsOff: [], decisive: null, skipped: reading.ids.length - (ids.length - 1),
+    beam: null, saliency: null, headsOff: [], decisive: null, skipped: reading.ids.length - model.kept(reading.ids).length,
   };
-};
+}
 
-// A text without the words of these numbers, the begin mark being number 0.
-function textWithout(text, words, hidden = []) {
-  return hidden.length ? words.filter((_, number) => number > 0 && !hidden.includes(number)).join(" ") : text;
+// A text without the words of these numbers; special tokens are no words.
+function textWithout(text, { words, plain: [first, end] }, hidden = []) {
+  return hidden.length ? words.filter((_, number) => number >= first && number < end && !hidden.includes(number)).join(" ") : text;
 }
 
 // How much the log-odds of the likeliest class fall without each word, in nats.
-TASKS.decisive = async (service, { ids, label, words: written, ...question }, show, isStale) => {
+TASKS.decisive = async (service, { ids, label, source, ...question }, show, isStale) => {
+  const { words, wordNumbers, plain: [first, end] } = source;
   const groups = [];
-  question.wordNumbers.forEach((word, token) => (groups[word] ??= []).push(token));
-  // the begin mark is no word
-  const words = groups.slice(1);
-  const read = written.slice(1).join(" "); // of a long text its beginning and its end
-  const hide = (number) => textWithout(read, written, [...(question.hidden ?? []), ...(number === null ? [] : [number + 1])]);
-  return service.run(service.model.decisive(ids, words, label, hide, changesOf(question)), isStale, (done) => show({ done, count: words.length }));
+  wordNumbers.forEach((word, token) => (groups[word] ??= []).push(token));
+  const read = words.slice(first, end).join(" "); // of a long text its beginning and its end
+  const hide = (number) => textWithout(read, source, [...(question.hidden ?? []), ...(number === null ? [] : [number + first])]);
+  const changes = changesOf({ ...question, wordNumbers });
+  return service.run(service.model.decisive(ids, groups.slice(first, end), label, hide, changes), isStale, (done) => show({ done, count: end - first }));
 };
 
 // Of a text that is longer than the context, the tokens before the caret are read, as many as it holds.

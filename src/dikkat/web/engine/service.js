@@ -3,7 +3,7 @@
 const SLICE = 20; // milliseconds of work between two looks at the messages
 const MAX_CHARACTERS = 100000;
 const MAX_KEPT = 500; // translated sentences
-const MODELS = { translator: TranslatorModel, classifier: ClassifierModel, lm: LanguageModel };
+const MODELS = { translator: TranslatorModel, classifier: ClassifierModel, tagger: TaggerModel, regressor: RegressorModel, lm: LanguageModel };
 
 class Cancelled extends Error {}
 

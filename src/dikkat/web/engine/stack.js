@@ -15,6 +15,7 @@ class Block {
     this.outerResidual = new Residual(stack, part("feed_forward_residual"));
     const headNorm = (of) => settings.query_key_norm && new Norm(stack.tensors, part(`self_attention.${of}_norm`), settings, "rms");
     [this.queryNorm, this.keyNorm] = ["query", "key"].map(headNorm);
+    this.distances = distancesOf(stack.tensors, part("self_attention.comparison"), settings, stack.isCausal);
     if (!hasSource) return;
     const whole = stack.linear(part("cross_attention.in_projection"));
     const joined = settings.num_heads * settings.head_dim;
@@ -90,6 +91,7 @@ class Block {
       query, keys, values, queries, count, first, visible, mask, weights, off: pass.off?.[name]?.[layer],
       heads: settings.num_heads, groups: settings.num_kv_heads, width: settings.head_dim,
       beta: settings.inverse_temperature * (pass.beta ?? 1),
+      distances: kind === "self" && pass.positions !== false ? this.distances : null,
     };
     const output = attend(call);
     if (pass.cell?.kind === name && pass.cell.layer === layer) pass.cell.steps = sixSteps(call, pass.cell, output);
@@ -146,10 +148,14 @@ class Stack {
   constructor({ header, tensors }, products, name, layers, embedding, hasSource = false) {
     this.settings = header.model;
     [this.tensors, this.products, this.name] = [tensors, products, name];
+    this.isCausal = (header.languageModel?.objective ?? "") === "causal";
     this.embedding = { ...tensors.get(embedding) }; // the layer that shares it may let it go
     this.blocks = Array.from({ length: layers }, (_, layer) => new Block(this, `${name}.blocks.${layer}`, hasSource));
     this.finalNorm = this.settings.norm_placement === "post" ? null : new Norm(tensors, `${name}.final_norm`, this.settings);
-    this.embeddingNorm = this.settings.embedding_norm ? new Norm(tensors, "embedding_norm", this.settings) : null;
+    const isWidened = (this.settings.embedding_dim ?? null) !== null;
+    this.embeddingNorm = this.settings.embedding_norm ? new Norm(tensors, isWidened ? "embedding_norm.norm" : "embedding_norm", this.settings) : null;
+    this.widen = isWidened ? this.linear("embedding_norm.projection") : null;
+    this.embeddingWidth = this.settings.embedding_dim ?? this.settings.model_dim;
     this.addsPositions = !["rotary", "none"].includes(this.settings.positions);
     this.learnedPositions = this.settings.positions === "learned" ? tensors.get("positions.embedding").values : null;
   }
@@ -185,9 +191,11 @@ class Stack {
   run(ids, pass) {
     const width = this.settings.model_dim;
     const count = ids.length / pass.caches.length;
-    let x = new Float32Array(ids.length * width);
-    ids.forEach((id, row) => this.embed(x.subarray(row * width, (row + 1) * width), id, pass.caches[Math.floor(row / count)].length + (row % count), pass.positions));
+    const embedded = this.embeddingWidth;
+    let x = new Float32Array(ids.length * embedded);
+    ids.forEach((id, row) => this.embed(x.subarray(row * embedded, (row + 1) * embedded), id, pass.caches[Math.floor(row / count)].length + (row % count), pass.positions));
     if (this.embeddingNorm) x = this.embeddingNorm.run(x);
+    if (this.widen) x = this.products.linear(this.widen, x, ids.length);
     this.blocks.forEach((block, layer) => {
       x = block.run(x, ids.length, layer, pass);
       pass.streams?.push(x.slice(x.length - width));
@@ -223,12 +231,12 @@ class Stack {
 
   // What a position adds to an embedding.
   positionRow(position) {
-    const width = this.settings.model_dim;
+    const width = this.embeddingWidth;
     return this.learnedPositions ? this.learnedPositions.subarray(position * width, (position + 1) * width) : this.sinusoid(position);
   }
 
   sinusoid(position) {
     this.sinusoids ??= [];
-    return (this.sinusoids[position] ??= sinusoid(position, this.settings.model_dim, this.settings.positions === "sinusoidal_concatenated"));
+    return (this.sinusoids[position] ??= sinusoid(position, this.embeddingWidth, this.settings.positions === "sinusoidal_concatenated"));
   }
 }

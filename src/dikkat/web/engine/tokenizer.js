@@ -165,6 +165,11 @@ function merged(symbols, ranks) {
   }
 }
 
+// The tokenizer that a tokenizer.json of dikkat or of an imported model describes.
+function tokenizerOf(settings, language) {
+  return settings.pre_tokenizer?.type === "BertPreTokenizer" ? new WordPieceTokenizer(settings) : new Tokenizer(settings, language);
+}
+
 // A byte-level entry in bytes; one that was added as it stands spells itself.
 function bytesOfToken(token) {
   const bytes = Array.from(token, (character) => BYTE_OF_CHARACTER.get(character));

@@ -99,6 +99,40 @@ export class Classifier {
   }
 }
 
+export class Tagger {
+  static async load(source, options) {
+    return new Tagger(await openModel(source, "tagger", TaggerModel, options));
+  }
+
+  constructor(model) {
+    this.model = model;
+    this.engine = model.products.name;
+    this.labels = model.header.classifier.labels;
+  }
+
+  tag(text) {
+    return this.model.tag(text);
+  }
+}
+
+export class Regressor {
+  static async load(source, options) {
+    return new Regressor(await openModel(source, "regressor", RegressorModel, options));
+  }
+
+  constructor(model) {
+    this.model = model;
+    this.engine = model.products.name;
+    this.outputs = model.header.classifier.labels;
+  }
+
+  predict(text) {
+    const { model } = this;
+    const numbers = model.logits(model.read(readWhole(model.tokenizer, text.trim(), model.header.longest)), text);
+    return Object.fromEntries(this.outputs.map((name, index) => [name, numbers[index]]));
+  }
+}
+
 export class Generator {
   static async load(source, options) {
     return new Generator(await openModel(source, "lm", LanguageModel, options));

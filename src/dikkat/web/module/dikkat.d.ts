@@ -70,6 +70,35 @@ export class Classifier {
   classify(text: string): Classification;
 }
 
+export interface Span {
+  /** The class of the words, without the B- or I- of one that begins or continues a name. */
+  label: string;
+  /** Offsets in the text, as `text.slice(start, end)` counts them. */
+  start: number;
+  end: number;
+  text: string;
+  /** The mean over the words of the span. */
+  probability: number;
+}
+
+/** An imported model that classes every token: names of people and places, parts of speech. */
+export class Tagger {
+  static load(source: Source, options?: LoadOptions): Promise<Tagger>;
+  readonly engine: string;
+  readonly labels: string[];
+  /** The marked spans of a text of any length. */
+  tag(text: string): Span[];
+}
+
+/** An imported model that answers a text with numbers. */
+export class Regressor {
+  static load(source: Source, options?: LoadOptions): Promise<Regressor>;
+  readonly engine: string;
+  readonly outputs: string[];
+  /** The number of each output. */
+  predict(text: string): Record<string, number>;
+}
+
 export interface SamplingOptions {
   /** Below 1 sharper, above 1 flatter; 0 takes the likeliest token. */
   temperature?: number;

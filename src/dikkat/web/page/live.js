@@ -3,6 +3,7 @@
 const DELAY = 180; // milliseconds without a key before a text is translated
 const BEAMS = [1, 5];
 const MAX_LISTED_LENGTH = 8;
+const MAX_LISTED_SPANS = 4;
 const TOO_LONG = msg("This text has {count} tokens, but the model reads at most {longest} at once: shorten it.");
 const TOO_LONG_CUT = msg("This text is far longer than the {longest} tokens that the model reads at once: shorten it.");
 const CONTEXT_CUT = msg("The model reads the last {shown} of the {count} tokens before the caret, since its context holds {longest}.");
@@ -12,6 +13,8 @@ const MEMORY_CUT = msg("The model reads the last {shown} of the {count} tokens b
 const READINGS = {
   translator: { label: msg("Type a sentence"), empty: msg("Type a sentence: its translation and every attention map appear as you type."), task: "translate", tabs: ["maps", "six", "decoding", "heads", "importance", "positions"], kinds: ["encoder-self", "decoder-self", "cross"] },
   classifier: { label: msg("Type a text"), empty: msg("Type a text: its class and the words that decide appear as you type."), task: "classify", tabs: ["classes", "maps", "six", "positions"], kinds: ["encoder-self"] },
+  tagger: { label: msg("Type a text"), empty: msg("Type a text: its marked words appear as you type."), task: "tag", tabs: ["spans", "maps", "six", "positions"], kinds: ["encoder-self"] },
+  regressor: { label: msg("Type a text"), empty: msg("Type a text: its numbers appear as you type."), task: "measure", tabs: ["numbers", "maps", "six", "positions"], kinds: ["encoder-self"] },
   lm: { label: msg("Begin a text"), empty: msg("Begin a text: what may follow appears as you type."), task: "foresee", tabs: ["next", "maps", "parts", "six", "positions"], kinds: ["decoder-self"] },
 };
 
@@ -127,9 +130,10 @@ function drawStatus() {
 
 function notes(answer) {
   const { unseen } = answer;
+  const isTranslator = DATA.task === "translator";
   const list = unseen.slice(0, MAX_LISTED_LENGTH).map(visible).join(" ") + (unseen.length > MAX_LISTED_LENGTH ? " …" : "");
   return [
-    unseen.length ? say("Hardly ever seen in training, so the translation may be wrong there: {list}.", { list }) : "",
+    unseen.length ? say(isTranslator ? msg("Hardly ever seen in training, so the translation may be wrong there: {list}.") : msg("Hardly ever seen in training, so the answer may be wrong there: {list}."), { list }) : "",
     answer.isFinished ? "" : say("The model did not end this translation itself: it was cut at the length limit."),
     answer.pieces && answer.pieces.length < answer.count ? say("Sentences {first} to {last} of {count} are read, those around the caret.", { count: answer.count.toLocaleString(state.language), first: (answer.first + 1).toLocaleString(state.language), last: (answer.first + answer.pieces.length).toLocaleString(state.language) }) : "",
     answer.cut ? say(answer.cut.isContext ? CONTEXT_CUT : MEMORY_CUT, { count: answer.cut.count.toLocaleString(state.language), shown: answer.cut.shown.toLocaleString(state.language), longest: live.engine.longest.toLocaleString(state.language) }) : "",
@@ -170,11 +174,19 @@ function showAnswer(answer) {
   DATA.sentences[0] = answer;
   light.kept = null;
   if (DATA.task === "classifier") answer.caption = () => say("probability {share}", { share: number(answer.probability) });
+  if (answer.numbers) answer.caption = () => answer.numbers.map(([name, value]) => `${visible(name)} ${number(value, 4)}`).join(" · ");
+  if (answer.spans) answer.caption = () => markedWords(answer.spans);
   if (DATA.task === "lm") answer.caption = () => say("likeliest next token: “{token}”", { token: named(answer.target.tokens.at(-1)) });
   drawStatus();
   if (isOther) Object.assign(cell, { query: 0, key: null });
   // another search of the same sentence is looked at where the last one was
   return change({ ...(isOther ? { step: 1, row: 0 } : {}), off: null, hypothesis: live.hypothesis });
+}
+
+// The first marked words in one line.
+function markedWords(spans) {
+  if (!spans.length) return say("Nothing is marked.");
+  return spans.slice(0, MAX_LISTED_SPANS).map(({ label, text }) => `${visible(text)} (${visible(label)})`).join(" · ") + (spans.length > MAX_LISTED_SPANS ? " …" : "");
 }
 
 function showFailure(error) {

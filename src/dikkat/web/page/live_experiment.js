@@ -26,7 +26,8 @@ function drawExperiment() {
 function hideableWords() {
   const sentence = currentSentence();
   if (!sentence || DATA.task === "lm") return [];
-  return [...sentence.source.words.entries()].filter(([, word]) => !/^<(bos|eos)>$/.test(word));
+  const { words, plain: [first, end] = [0, words.length] } = sentence.source;
+  return [...words.entries()].filter(([number, word]) => number >= first && number < end && !/^<(bos|eos)>$/.test(word));
 }
 
 function betaSlider() {

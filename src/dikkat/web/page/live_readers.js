@@ -1,4 +1,4 @@
-// The tabs of a classifier and of a language model.
+// The tabs of a classifier, a tagger, a regression and a language model.
 
 const LISTED_CLASSES = 12;
 const WRITTEN_TOKENS = 60;
@@ -13,7 +13,7 @@ function classesTab() {
   const sentence = currentSentence();
   const [label, , index] = sentence.classes[0];
   const bars = sentence.classes.slice(0, LISTED_CLASSES).map(([name, share]) => shareRow(name, share));
-  const question = { ...changesAsked(), ids: sentence.ids, label: index, words: sentence.source.words };
+  const question = { ...changesAsked(), ids: sentence.ids, label: index, source: sentence.source };
   const words = whenComputed("decisive", "decisive", question, msg("Hiding each source token: {done} of {count}"), () => ({ node: decidingWords(sentence, label) }));
   return { node: element("div", { class: "steps" },
     element("div", { class: "pane" }, heading(say("Every class")), element("ul", { class: "weights wide", id: "classes" }, ...bars)), words.node) };
@@ -25,7 +25,7 @@ function shareRow(name, share) {
 
 // The text, each word on a ground as strong as its part in the decision.
 function decidingWords(sentence, label) {
-  const words = sentence.source.words.slice(1); // without the begin mark
+  const words = sentence.source.words.slice(...sentence.source.plain);
   const largest = Math.max(1e-6, ...sentence.decisive.map(Math.abs));
   const parts = words.flatMap((word, index) => {
     const fall = sentence.decisive[index];
@@ -41,6 +41,28 @@ function decidingWords(sentence, label) {
   return element("div", { class: "pane", id: "deciding" }, heading(say("Words that decide for “{label}”", { label: visible(label) })),
     element("p", { class: "running-text" }, ...parts), element("p", { class: "muted note" }, say("By how many nats the log-odds of the class fall when a word is hidden: green words speak for it, red ones against.")),
     element("ul", { class: "weights wide" }, ...rows));
+}
+
+// The text with its marked words in the colours of their labels.
+function spansTab() {
+  const { source: { text }, spans } = currentSentence();
+  const kinds = [...new Set(spans.map(({ label }) => label))].sort();
+  const parts = [];
+  let before = 0;
+  for (const { label, probability, start, end } of spans) {
+    const style = { "--label": headColour(kinds.indexOf(label)) };
+    parts.push(visible(text.slice(before, start)), element("mark", { title: `${visible(label)} ${percent(probability)}`, style }, isolated(text.slice(start, end)), element("small", {}, isolated(label))));
+    before = end;
+  }
+  const rows = spans.map(({ label, text: words, probability }) => shareRow(`${words} · ${label}`, probability));
+  return { node: element("div", { class: "steps" },
+    element("div", { class: "pane", id: "spans" }, heading(say("Marked words")), spans.length ? null : element("p", { class: "muted" }, say("Nothing is marked.")), element("p", { class: "running-text", dir: "auto" }, ...parts, visible(text.slice(before)))),
+    spans.length ? element("div", { class: "pane" }, heading(say("Probability")), element("ul", { class: "weights wide" }, ...rows)) : null) };
+}
+
+function numbersTab() {
+  const rows = currentSentence().numbers.map(([name, value]) => element("li", {}, isolated(name), element("b", {}, number(value, 4))));
+  return { node: element("div", { class: "pane", id: "numbers" }, heading(say("Numbers")), element("ul", { class: "weights" }, ...rows)) };
 }
 
 function nextTab() {

@@ -92,7 +92,7 @@ function sixPanes(steps, query, keyTokens) {
   const lines = [
     ["six1", msg("1. Query, key, value"), msg("Three trained matrices make three vectors of {width} numbers of every token."), [`q(${query}) = ${vectorText(steps.query)}`, `k(${key}) = ${vectorText(k)}`, `v(${key}) = ${vectorText(v)}`]],
     ["six2", msg("2. Score"), msg("How well the query of “{query}” fits the key of “{key}”: their numbers are multiplied one by one and added."), [`q·k = ${productText(steps.query, k)} = ${number(steps.scores[cell.shown])}`]],
-    ["six3", msg("3. Scaling and mask"), msg("Every score is multiplied by β = {beta}; as trained, that is 1 / √{width} = 1 / {root}."), [`${number(steps.scores[cell.shown])} · ${number(steps.beta, 3)} = ${scaled}`, isSeen ? "" : say("“{key}” is hidden here, so its weight becomes 0.", { key })]],
+    ["six3", msg("3. Scaling and mask"), msg("Every score is multiplied by β = {beta}; as trained, that is 1 / √{width} = 1 / {root}."), [`${number(steps.scores[cell.shown])} · ${number(steps.beta, 3)}${steps.added[cell.shown] ? ` + ${number(steps.added[cell.shown])}` : ""} = ${scaled}`, steps.added[cell.shown] ? say("What is added belongs to the distance of the two tokens.") : "", isSeen ? "" : say("“{key}” is hidden here, so its weight becomes 0.", { key })]],
     ["six4", msg("4. Softmax"), msg("The exponential of the score, less the largest one, over the sum of all: weights that sum to 1."), [isSeen
       ? `exp(${scaled} − ${number(steps.shift)}) / ${number(steps.sum)} = ${number(steps.exponentials[cell.shown])} / ${number(steps.sum)} = ${number(steps.weights[cell.shown], 3)}`
       : `0 / ${number(steps.sum)} = 0`]],

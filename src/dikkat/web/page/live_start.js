@@ -11,12 +11,14 @@ function startLive() {
   PANELS.six = sixStepsTab;
   PANELS.positions = positionsTab;
   PANELS.classes = classesTab;
+  PANELS.spans = spansTab;
+  PANELS.numbers = numbersTab;
   PANELS.next = nextTab;
   PANELS.parts = partsTab;
   isKeptOff = (...name) => live.off.some((other) => String(other) === String(name));
   KEY_ACTIONS.n = () => nextExample(1);
   KEY_ACTIONS.p = () => nextExample(-1);
-  Object.assign(TAB_NAMES, { classes: msg("Classes"), next: msg("What follows"), parts: msg("Layer by layer"), six: msg("Six steps"), positions: msg("Positions") });
+  Object.assign(TAB_NAMES, { classes: msg("Classes"), spans: msg("Marked words"), numbers: msg("Numbers"), next: msg("What follows"), parts: msg("Layer by layer"), six: msg("Six steps"), positions: msg("Positions") });
   KEYS.splice(KEYS.findIndex(([keys]) => keys.startsWith("n")), 1, ["/", msg("To the text")], ["n  p", msg("Next, previous example")], ["s", msg("Six steps of the chosen cell")]);
   const field = document.getElementById("text");
   KEY_ACTIONS["/"] = () => field.focus();
