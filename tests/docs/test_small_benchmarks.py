@@ -23,7 +23,7 @@ pytestmark = pytest.mark.nightly
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return a folder with the toy translator `run`, its `sources` and `references`, and a glossary `terms.tsv`."""
+    """Return a folder with the toy translator `run`, an `adapter`, `sources`, `references` and `terms.tsv`."""
     folder = tmp_path_factory.mktemp("benchmarks")
     pairs = toy_sentences(600)
     (folder / "toy.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in pairs), encoding="utf-8")
@@ -32,6 +32,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert trained.wait(timeout=300) == 0, trained.communicate()[1]
     for side, index in (("sources", 0), ("references", 1)):
         (folder / side).write_text("".join(f"{pair[index]}\n" for pair in pairs[:8]), encoding="utf-8")
+    changes = ["--set", "training.max_updates=2", "--set", "training.validations=1"]
+    client = ["train", "translator", str(folder / "toy.tsv"), "--from", str(folder / "run"), "--adapter"]
+    adapted = child([*client, "--out", str(folder / "adapter"), *changes])
+    assert adapted.wait(timeout=300) == 0, adapted.communicate()[1]
     (folder / "terms.tsv").write_text("cat\tcato\n", encoding="utf-8")
     (folder / "labels.tsv").write_text("".join(f"{pair[0][0]}\t{pair[0]}\n" for pair in pairs), encoding="utf-8")
     (folder / "text").write_text("\n".join(pair[0] for pair in pairs), encoding="utf-8")
@@ -155,6 +159,7 @@ def small(folder: Path, peers: Path) -> dict[str, Sequence[str | Path]]:
         "corpus_memory.py": ("--gigabytes", "0.0005", "--shard-megabytes", "0.2", "--updates", "2", "--folder", folder),
         "scaling.py": (*once, "--updates", "1", "--warm", "1"),
         "rank_failures.py": ("--updates", "8", "--checkpoints", "2", "--seeds", "1"),
+        "adapters.py": (folder / "run", folder / "adapter", folder / "text", "--count", "20", *once),
         "members_speed.py": (folder / "run", lines, "--members", "2", *once),
         "fuzzy_matches.py": (folder / "run", folder / "toy.tsv", "--sentences", "2", "--beam", "1"),
         "noise.py": (folder / "run", "--sources", lines, "--references", folder / "references"),
