@@ -174,8 +174,8 @@ function showAnswer(answer) {
   DATA.sentences[0] = answer;
   light.kept = null;
   if (DATA.task === "classifier") answer.caption = () => say("probability {share}", { share: number(answer.probability) });
-  if (answer.numbers) answer.caption = () => answer.numbers.map(([name, value]) => `${visible(name)} ${number(value, 4)}`).join(" · ");
-  if (answer.spans) answer.caption = () => markedWords(answer.spans);
+  if (DATA.task === "regressor") answer.caption = () => answer.numbers.map(([name, value]) => `${visible(name)} ${number(value, 4)}`).join(" · ");
+  if (DATA.task === "tagger") answer.caption = () => markedWords(answer.spans);
   if (DATA.task === "lm") answer.caption = () => say("likeliest next token: “{token}”", { token: named(answer.target.tokens.at(-1)) });
   drawStatus();
   if (isOther) Object.assign(cell, { query: 0, key: null });
