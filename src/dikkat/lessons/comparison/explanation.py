@@ -170,35 +170,18 @@ def _reach(comparison: Comparison) -> Step:
     rows = []
     for reach in comparison.reaches:
         field = receptive_field(reach.layers, kernel) if reach.kind == "convolution" else reach.length
-        rows.append(
-            (
-                msg(reach.kind),
-                f"{reach.layers}",
-                f"{reach.length}",
-                f"{min(field, reach.length)}",
-                f"{reach.reached}",
-                f"x{reach.earliest}",
-                _size(reach.sizes[0]),
-                _size(reach.sizes[-1]),
-            )
-        )
+        counts = (reach.layers, reach.length, min(field, reach.length), reach.reached)
+        ends = (_size(reach.sizes[0]), _size(reach.sizes[-1]))
+        rows.append((msg(reach.kind), *map(str, counts), f"x{reach.earliest}", *ends))
     joined, missed = comparison.joined, comparison.missed
     inputs = comparison.reaches[0].length
     first, lost = _size(joined.sizes[0]), _size(missed.sizes[0])
+    needed = plural(layers_to_join(inputs, kernel), "layer")
     after = (
         msg(
             "L convolutions see 1 + L (k−1) inputs. For k = {kernel}, L = {layers} they join x1 and x{length} "
             "(size of the derivative {first}), but not x1 and x{missed} ({lost}); {inputs} inputs take {needed}."
-        ).fill(
-            kernel,
-            layers,
-            joined.length,
-            first,
-            missed.length,
-            lost,
-            inputs,
-            plural(layers_to_join(inputs, kernel), "layer"),
-        ),
+        ).fill(kernel, layers, joined.length, first, missed.length, lost, inputs, needed),
     )
     text = (msg("From true gradients in float64, untrained layers: 0 is the absence of a path."),)
     return Step(msg("4. Which inputs reach the last output"), text, Table(columns, tuple(rows)), after)
