@@ -241,13 +241,11 @@ class _Reader:
         block = cast(CrossAttendingBlock, decoder.blocks[0])
         positions, norm = self.model.positions_of_target, self.model.embedding_norm_of_target
         below = self._reading(self.model.target_embedding, "T", decoder.blocks, positions, norm)
+        written = self._sub_layer(self._written(block), block.self_residual)
+        attention = self._attention(block.cross_attention, "Cross-attention", msg("mask: source padding"))
         sub_layers = (
-            self._sub_layer(self._written(block), block.self_residual),
-            self._sub_layer(
-                self._attention(block.cross_attention, "Cross-attention", msg("mask: source padding")),
-                block.cross_residual,
-                reads_memory=True,
-            ),
+            written,
+            self._sub_layer(attention, block.cross_residual, reads_memory=True),
             self._sub_layer(self._feed_forward(block), block.feed_forward_residual),
         )
         softmax = Part("softmax", "Softmax", (msg("probability of each of V tokens"),))

@@ -95,18 +95,11 @@ def render_comparison(comparison: Comparison) -> Explanation:
 def _formulas() -> Step:
     headings = ("layer", "operations", msg("with projections"), msg("sequential steps"), msg("longest path"), "O(…)")
     columns = tuple(Column(msg(heading)) for heading in headings)
-    rows = tuple(
-        (
-            msg(kind),
-            formula.without_projections,
-            formula.with_projections,
-            formula.sequential_steps,
-            formula.path_length,
-            formula.order,
-        )
-        for kind, formula in FORMULAS.items()
-    )
-    return Step(msg("1. What one layer costs, on paper"), COUNTED, Table(columns, rows))
+    rows = []
+    for kind, formula in FORMULAS.items():
+        operations = (formula.without_projections, formula.with_projections)
+        rows.append((msg(kind), *operations, formula.sequential_steps, formula.path_length, formula.order))
+    return Step(msg("1. What one layer costs, on paper"), COUNTED, Table(columns, tuple(rows)))
 
 
 def _counted(comparison: Comparison) -> Step:
