@@ -91,13 +91,9 @@ def _write(
     read, new = msg("{language} as given", read_language), f"{new_language} by {run}"
     source, target = (read, new) if distils else (new, read)
     left_out = msg(", {count:,} left out without a translation", written.left_out) if written.left_out else ""
-    print_report(
-        [
-            msg("{pairs} in {out}: source {source}, target {target}{left_out}").fill(
-                plural(written.pairs, "pair"), how.out, source, target, left_out
-            )
-        ]
-    )
+    pairs = plural(written.pairs, "pair")
+    line = msg("{pairs} in {out}: source {source}, target {target}{left_out}")
+    print_report([line.fill(pairs, how.out, source, target, left_out)])
 
 
 def diversify(

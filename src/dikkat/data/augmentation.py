@@ -52,15 +52,9 @@ def _with_error(word: str, words: Sequence[re.Match[str]], chance: random.Random
     """Return a word with two inner letters swapped, one left out, doubled, or replaced by one of the text's."""
     at = chance.randrange(1, len(word) - 1)
     other = chance.choice(chance.choice(words)[0].lower())
-    dropped = word[:at] + word[at + 1 :]
-    typed = chance.choice(
-        [
-            word[:at] + word[at + 1] + word[at] + word[at + 2 :],
-            dropped,
-            word[: at + 1] + word[at:],
-            word[:at] + other + word[at + 1 :],
-        ]
-    )
+    swapped, dropped = word[:at] + word[at + 1] + word[at] + word[at + 2 :], word[:at] + word[at + 1 :]
+    doubled, replaced = word[: at + 1] + word[at:], word[:at] + other + word[at + 1 :]
+    typed = chance.choice([swapped, dropped, doubled, replaced])
     return dropped if typed == word else typed
 
 

@@ -270,13 +270,8 @@ def _read_columns(
         for column, index, default in zip(columns, numbers, defaults, strict=True)
     )
     if not dialect.is_plain or (columns == (None, None) and (source, target) != (0, 1)):
-        chosen = joined(
-            ", ",
-            (
-                msg("{role} = column {column}", msg(role), index + 1)
-                for role, index in zip(roles, (source, target), strict=True)
-            ),
-        )
+        indices = zip(roles, (source, target), strict=True)
+        chosen = joined(", ", (msg("{role} = column {column}", msg(role), index + 1) for role, index in indices))
         note(msg("{path}: {dialect}, {chosen}", path, dialect, chosen))
     for line, row in rows:
         if len(row) <= max(source, target):

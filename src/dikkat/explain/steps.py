@@ -85,18 +85,12 @@ def softmax_table(trace: Trace, names: str) -> Table:
     """
     exponential = msg("exponential of (score − {largest})" if trace.shift else "exponential")
     total = fixed(trace.exponential_sum)
+    numbers = (part.tolist() for part in (trace.biased, trace.exponentials, trace.weights, trace.allowed))
     rows = [
         (token, fixed(score), fixed(power), f"{fixed(power)} / {total}", fixed(weight))
         if allowed
         else (token, msg("masked"), fixed(0.0), f"{fixed(0.0)} / {total}", fixed(0.0))
-        for token, score, power, weight, allowed in zip(
-            trace.cell.key_tokens,
-            trace.biased.tolist(),
-            trace.exponentials.tolist(),
-            trace.weights.tolist(),
-            trace.allowed.tolist(),
-            strict=True,
-        )
+        for token, score, power, weight, allowed in zip(trace.cell.key_tokens, *numbers, strict=True)
     ]
     columns = (
         Column(names),
@@ -325,13 +319,11 @@ def _cell_scores(trace: Trace, full: bool) -> Step:
     sentence = msg("The query of “{query}” scores every token: the dot product of q with the key of that token.")
     terms = msg("q·k, term by term")
     if cell.score_vector is not None:
-        sentence, terms = (
-            msg(
-                "The query of “{query}” scores every token with the additive score: add q and the key of "
-                "that token, take tanh, multiply by the trained vector v and add up."
-            ),
-            msg("v·tanh(q + k), term by term"),
+        sentence = msg(
+            "The query of “{query}” scores every token with the additive score: add q and the key of "
+            "that token, take tanh, multiply by the trained vector v and add up."
         )
+        terms = msg("v·tanh(q + k), term by term")
     columns = (Column(msg("token")), Column(terms), Column(msg("score"), numeric=True))
     return Step(msg("Step 2. Scores"), (sentence.fill(query=cell.query_token),), Table(columns, rows))
 

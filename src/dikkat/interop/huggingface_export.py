@@ -192,15 +192,11 @@ def _write_tokenizer(translator: TrainedTranslator, folder: Path) -> dict[str, i
 
 
 def _config(model: ModelConfig, size: int, ids: Mapping[str, int]) -> dict[str, Any]:
+    sizes = {"attention_heads": model.num_heads, "ffn_dim": model.feed_forward_dim, "layerdrop": 0.0}
     stacks = {
         f"{stack}_{name}": value
         for stack, layers in (("encoder", model.encoder_layers), ("decoder", model.decoder_layers))
-        for name, value in (
-            ("layers", layers),
-            ("attention_heads", model.num_heads),
-            ("ffn_dim", model.feed_forward_dim),
-            ("layerdrop", 0.0),
-        )
+        for name, value in {"layers": layers, **sizes}.items()
     }
     return {
         "architectures": ["MarianMTModel"],

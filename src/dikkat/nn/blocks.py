@@ -170,16 +170,12 @@ class BlockSettings:
     def self_attention(self, model_dim: int, num_heads: int, *, causal: bool) -> MultiHeadAttention:
         """Build the self-attention of a block; `causal` says that it is always called under a causal mask."""
         head_dim = checked_head_dim(model_dim, num_heads, self.head_dim)
+        kind = "relative_buckets" if self.relative_bias else self.positions
+        frequencies = self.rotary_frequencies
         return self._attention(
             model_dim,
             num_heads,
-            positions=attention_positions(
-                "relative_buckets" if self.relative_bias else self.positions,
-                num_heads,
-                head_dim,
-                causal=causal,
-                frequencies=self.rotary_frequencies,
-            ),
+            positions=attention_positions(kind, num_heads, head_dim, causal=causal, frequencies=frequencies),
             query_key_norm=self.query_key_norm,
             norm_eps=self.norm_eps,
             score=self._score(num_heads, head_dim),

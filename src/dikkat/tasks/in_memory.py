@@ -7,13 +7,11 @@ from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.language_model import LanguageModel
 from dikkat.torch_engine.texts import classifier_in_memory, engine_in_memory, language_model_in_memory
-from dikkat_runtime.engine.contract import ClassifyingEngine, Engine, WritingEngine
 from dikkat_runtime.engine.options import SearchDefaults
-from dikkat_runtime.tasks.classifier import UNDECIDED, Classifier, Decision
+from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.reading import default_limits
 from dikkat_runtime.tasks.translator import Translator
-from dikkat_runtime.tasks.word_table import WordTable
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, special_tokens_of
 from dikkat_runtime.text.segmentation import ReadingLimits
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -26,19 +24,18 @@ def translator_of(
     limits: ReadingLimits | None = None,
     *,
     target_tokenizer: Tokenizer | None = None,
-    engine: Engine | None = None,
 ) -> Translator:
     """Return the translator of a model in memory and its settings.
 
-    `limits` are what the model has learned to read in one piece; else `data.max_length` tokens. Without an `engine` it
-    is the native one with the weights that the model has now, where that is possible.
+    `limits` are what the model has learned to read in one piece; else `data.max_length` tokens. The engine is the
+    native one with the weights that the model has now, where that is possible.
     """
     data = config.data
     if limits is None:
         has_learned_positions = config.model.positions == "learned"
         limits = default_limits(data.max_length, config.model.max_positions if has_learned_positions else None)
     translator = Translator(
-        engine_in_memory(model.eval(), config.model) if engine is None else engine,
+        engine_in_memory(model.eval(), config.model),
         tokenizer,
         limits,
         target_tokenizer=target_tokenizer,
@@ -51,29 +48,19 @@ def translator_of(
 
 
 def classifier_of(
-    model: EncoderClassifier,
-    tokenizer: Tokenizer,
-    labels: Sequence[str],
-    config: RunConfig,
-    decision: Decision = UNDECIDED,
-    *,
-    engine: ClassifyingEngine | None = None,
-    table: WordTable | None = None,
+    model: EncoderClassifier, tokenizer: Tokenizer, labels: Sequence[str], config: RunConfig
 ) -> Classifier:
-    """Return the classifier of a model in memory; without an `engine` as `translator_of`."""
-    if engine is None:
-        engine = classifier_in_memory(model.eval(), config.model, config.classifier)
+    """Return the classifier of a model in memory, with an engine as `translator_of`."""
+    engine = classifier_in_memory(model.eval(), config.model, config.classifier)
     settings, language = config.classifier.model_dump(), config.data.source_language
-    classifier = Classifier(engine, tokenizer, labels, settings, decision, language=language, table=table)
+    classifier = Classifier(engine, tokenizer, labels, settings, language=language)
     classifier.model, classifier.config = model, config
     return classifier
 
 
-def language_model_of(
-    model: LanguageModel, tokenizer: AnyTokenizer, config: RunConfig, *, engine: WritingEngine | None = None
-) -> Generator:
-    """Return the generator of a language model in memory; without an `engine` as `translator_of`."""
-    engine = language_model_in_memory(model.eval(), config.model) if engine is None else engine
+def language_model_of(model: LanguageModel, tokenizer: AnyTokenizer, config: RunConfig) -> Generator:
+    """Return the generator of a language model in memory, with an engine as `translator_of`."""
+    engine = language_model_in_memory(model.eval(), config.model)
     asked, special_tokens = config.language_model, special_tokens_of(tokenizer)
     generator = Generator(engine, tokenizer, asked.context, objective=asked.objective, special_tokens=special_tokens)
     generator.model, generator.config = model, config

@@ -139,14 +139,8 @@ class FlatParameters:
                 raise RuntimeError(msg("parameter {name} is missing", name))
             # checked here, since copying would stretch a smaller tensor without a word
             if tuple(tensors[name].shape) != shape:
-                raise RuntimeError(
-                    msg(
-                        "parameter {name} has the shape {shape}, not {expected}",
-                        name,
-                        tuple(tensors[name].shape),
-                        shape,
-                    )
-                )
+                shapes = (tuple(tensors[name].shape), shape)
+                raise RuntimeError(msg("parameter {name} has the shape {shape}, not {expected}", name, *shapes))
         for span in self.spans:
             span.of(vector).copy_(tensors[span.name])
 

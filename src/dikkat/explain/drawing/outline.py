@@ -122,18 +122,11 @@ def outline_as_text(outline: Outline) -> str:
 def _stack(stack: Stack, norm_first: bool) -> list[_Row]:
     rows = [("", "", ""), (stack.name, stack.reads, "")]
     rows += [row for part in stack.below for row in _part(part, 2)]
-    rows.append(
-        (
-            translated("  {layers} × block", stack.layers),
-            "",
-            translated("{block_parameters:,} each", stack.block_parameters),
-        )
-    )
+    repeated = translated("  {layers} × block", stack.layers)
+    rows.append((repeated, "", translated("{block_parameters:,} each", stack.block_parameters)))
     for sub_layer in stack.block:
-        inside, norm = (
-            [*_part(sub_layer.part, 4), (translated("    + what went in"), "", "")],
-            _part(sub_layer.norm, 4),
-        )
+        inside = [*_part(sub_layer.part, 4), (translated("    + what went in"), "", "")]
+        norm = _part(sub_layer.norm, 4)
         rows += [*norm, *inside] if norm_first else [*inside, *norm]
     rows += [row for part in stack.above for row in _part(part, 2)]
     return [*rows, (translated("  gives"), stack.gives, translated("{parameters:,} in all", stack.parameters))]
@@ -226,20 +219,19 @@ class _Reader:
     def _encoder(self) -> Stack:
         encoder = self.model.encoder
         block = cast(EncoderBlock, encoder.blocks[0])
+        positions, norm = self.model.positions, self.model.embedding_norm
+        below = self._reading(self.model.source_embedding, "S", encoder.blocks, positions, norm)
+        attention = self._attention(block.self_attention, "Self-attention", msg("mask: source padding"))
+        sub_layers = (
+            self._sub_layer(attention, block.self_residual),
+            self._sub_layer(self._feed_forward(block), block.feed_forward_residual),
+        )
         return Stack(
             name="encoder",
             reads=msg("source ids (B, S)"),
-            below=self._reading(
-                self.model.source_embedding, "S", encoder.blocks, self.model.positions, self.model.embedding_norm
-            ),
+            below=below,
             layers=len(encoder.blocks),
-            block=(
-                self._sub_layer(
-                    self._attention(block.self_attention, "Self-attention", msg("mask: source padding")),
-                    block.self_residual,
-                ),
-                self._sub_layer(self._feed_forward(block), block.feed_forward_residual),
-            ),
+            block=sub_layers,
             above=self._final_norm(encoder.final_norm),
             gives="memory (B, S, D)",
         )
@@ -249,13 +241,11 @@ class _Reader:
         block = cast(CrossAttendingBlock, decoder.blocks[0])
         positions, norm = self.model.positions_of_target, self.model.embedding_norm_of_target
         below = self._reading(self.model.target_embedding, "T", decoder.blocks, positions, norm)
+        written = self._sub_layer(self._written(block), block.self_residual)
+        attention = self._attention(block.cross_attention, "Cross-attention", msg("mask: source padding"))
         sub_layers = (
-            self._sub_layer(self._written(block), block.self_residual),
-            self._sub_layer(
-                self._attention(block.cross_attention, "Cross-attention", msg("mask: source padding")),
-                block.cross_residual,
-                reads_memory=True,
-            ),
+            written,
+            self._sub_layer(attention, block.cross_residual, reads_memory=True),
             self._sub_layer(self._feed_forward(block), block.feed_forward_residual),
         )
         softmax = Part("softmax", "Softmax", (msg("probability of each of V tokens"),))

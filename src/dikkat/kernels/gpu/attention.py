@@ -171,17 +171,7 @@ def _launch(kernel: Any, mask: Tensor, tensors: tuple[Tensor, ...], queries: int
     """Start a program for each head; tiles are powers of two, at least 32: few lengths are few kernels to compile."""
     batch, heads, _, width = tensors[0].shape
     length = max(32, triton.next_power_of_2(max(queries, keys)))
-    kernel[(batch * heads,)](
-        mask.view(torch.uint8),
-        *tensors,
-        heads,
-        queries,
-        keys,
-        width,
-        *(tensor.stride(2) for tensor in tensors),
-        *mask.stride(),
-        beta,
-        LENGTH=length,
-        WIDTH=max(16, triton.next_power_of_2(width)),
-        num_warps={32: 2, 64: 4}.get(length, 8),
-    )
+    sizes, strides = (heads, queries, keys, width), (*(tensor.stride(2) for tensor in tensors), *mask.stride())
+    tile = {"LENGTH": length, "WIDTH": max(16, triton.next_power_of_2(width))}
+    warps = {32: 2, 64: 4}.get(length, 8)
+    kernel[(batch * heads,)](mask.view(torch.uint8), *tensors, *sizes, *strides, beta, **tile, num_warps=warps)

@@ -85,18 +85,9 @@ def sum_gated_rows(
 def _sum(values: Tensor, sums: Tensor, gate: tuple[Tensor, Tensor] | None) -> None:
     rows, width = values.shape
     partial = torch.empty(PARTS, width, dtype=torch.float32, device=values.device)
-    outputs, gated = (values, values) if gate is None else gate
+    tensors = (values, *((values, values) if gate is None else gate), partial)
     tile_rows, columns = tile_shape(width, 128)
     _partial_sums[(PARTS, triton.cdiv(width, columns))](
-        values,
-        outputs,
-        gated,
-        partial,
-        rows,
-        width,
-        GATES=gate is not None,
-        ROWS=tile_rows,
-        COLUMNS=columns,
-        PARTS=PARTS,
+        *tensors, rows, width, GATES=gate is not None, ROWS=tile_rows, COLUMNS=columns, PARTS=PARTS
     )
     finish_sums(partial, sums)

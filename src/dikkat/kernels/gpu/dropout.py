@@ -47,15 +47,8 @@ def add_dropped(residual: Tensor | None, x: Tensor, seed: int, threshold: int, s
     """
     output, entries = torch.empty_like(x), x.numel()
     if entries:
+        tensors = (x if residual is None else residual, x, output)
         _add_dropped[(triton.cdiv(entries, 4 * WORDS),)](
-            x if residual is None else residual,
-            x,
-            output,
-            seed,
-            threshold,
-            scale,
-            entries,
-            ADDS=residual is not None,
-            WORDS=WORDS,
+            *tensors, seed, threshold, scale, entries, ADDS=residual is not None, WORDS=WORDS
         )
     return output

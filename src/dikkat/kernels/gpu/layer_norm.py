@@ -94,19 +94,8 @@ def backward(
     grad_x = torch.empty_like(x)
     partial = torch.empty(PARTS, 2 * width, dtype=torch.float32, device=x.device)
     tile_rows, columns = tile_shape(width, width)
-    _backward[(PARTS,)](
-        gradient,
-        x,
-        weight,
-        statistics,
-        grad_x,
-        partial,
-        rows,
-        width,
-        ROWS=max(1, tile_rows // 2),
-        COLUMNS=columns,
-        PARTS=PARTS,
-    )
+    tensors = (gradient, x, weight, statistics, grad_x, partial)
+    _backward[(PARTS,)](*tensors, rows, width, ROWS=max(1, tile_rows // 2), COLUMNS=columns, PARTS=PARTS)
     sums = weight.new_empty(2 * width)
     finish_sums(partial, sums)
     return grad_x, sums[:width], sums[width:]

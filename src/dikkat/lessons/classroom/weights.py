@@ -24,10 +24,7 @@ from dikkat_runtime.errors import DataError, MissingInputError
 
 # The translator of *Dive into Deep Learning*, section 11.7: names of its PyTorch and of its MXNet parameters.
 
-_FEED_FORWARD = (
-    *layer("feed_forward.inner", "ffn.dense1"),
-    *layer("feed_forward.outer", "ffn.dense2"),
-)
+_FEED_FORWARD = (*layer("feed_forward.inner", "ffn.dense1"), *layer("feed_forward.outer", "ffn.dense2"))
 
 
 def _attention(ours: str, theirs: str) -> tuple[Row, ...]:

@@ -95,18 +95,11 @@ def render_comparison(comparison: Comparison) -> Explanation:
 def _formulas() -> Step:
     headings = ("layer", "operations", msg("with projections"), msg("sequential steps"), msg("longest path"), "O(…)")
     columns = tuple(Column(msg(heading)) for heading in headings)
-    rows = tuple(
-        (
-            msg(kind),
-            formula.without_projections,
-            formula.with_projections,
-            formula.sequential_steps,
-            formula.path_length,
-            formula.order,
-        )
-        for kind, formula in FORMULAS.items()
-    )
-    return Step(msg("1. What one layer costs, on paper"), COUNTED, Table(columns, rows))
+    rows = []
+    for kind, formula in FORMULAS.items():
+        operations = (formula.without_projections, formula.with_projections)
+        rows.append((msg(kind), *operations, formula.sequential_steps, formula.path_length, formula.order))
+    return Step(msg("1. What one layer costs, on paper"), COUNTED, Table(columns, tuple(rows)))
 
 
 def _counted(comparison: Comparison) -> Step:
@@ -170,35 +163,18 @@ def _reach(comparison: Comparison) -> Step:
     rows = []
     for reach in comparison.reaches:
         field = receptive_field(reach.layers, kernel) if reach.kind == "convolution" else reach.length
-        rows.append(
-            (
-                msg(reach.kind),
-                f"{reach.layers}",
-                f"{reach.length}",
-                f"{min(field, reach.length)}",
-                f"{reach.reached}",
-                f"x{reach.earliest}",
-                _size(reach.sizes[0]),
-                _size(reach.sizes[-1]),
-            )
-        )
+        counts = (reach.layers, reach.length, min(field, reach.length), reach.reached)
+        ends = (_size(reach.sizes[0]), _size(reach.sizes[-1]))
+        rows.append((msg(reach.kind), *map(str, counts), f"x{reach.earliest}", *ends))
     joined, missed = comparison.joined, comparison.missed
     inputs = comparison.reaches[0].length
     first, lost = _size(joined.sizes[0]), _size(missed.sizes[0])
+    needed = plural(layers_to_join(inputs, kernel), "layer")
     after = (
         msg(
             "L convolutions see 1 + L (k−1) inputs. For k = {kernel}, L = {layers} they join x1 and x{length} "
             "(size of the derivative {first}), but not x1 and x{missed} ({lost}); {inputs} inputs take {needed}."
-        ).fill(
-            kernel,
-            layers,
-            joined.length,
-            first,
-            missed.length,
-            lost,
-            inputs,
-            plural(layers_to_join(inputs, kernel), "layer"),
-        ),
+        ).fill(kernel, layers, joined.length, first, missed.length, lost, inputs, needed),
     )
     text = (msg("From true gradients in float64, untrained layers: 0 is the absence of a path."),)
     return Step(msg("4. Which inputs reach the last output"), text, Table(columns, tuple(rows)), after)

@@ -163,10 +163,7 @@ class _Reading:
 
 
 def compare_runs(
-    first: str | Path,
-    second: str | Path,
-    texts: Sequence[str] | str,
-    ways: tuple[Way, Way] = (Way(), Way()),
+    first: str | Path, second: str | Path, texts: Sequence[str] | str, ways: tuple[Way, Way] = (Way(), Way())
 ) -> RunComparison:
     """Return two runs side by side on some texts, of which the sentences are read one by one.
 
@@ -266,21 +263,12 @@ def marked(words: Sequence[str], other: Sequence[str]) -> str:
 
 
 def _words(readings: Sequence[_Reading], names: Sequence[str], chrf: float) -> Step:
-    rows = tuple(
-        cells
-        for one in readings
-        for cells in (
-            (one.text, "", "", ""),
-            *(
-                (
-                    f"  {names[at]}",
-                    marked(one.outputs[at].split(), one.outputs[1 - at].split()),
-                    *(f"{judge[at]:.3f}" for judge in one.confidence),
-                )
-                for at in (0, 1)
-            ),
-        )
-    )
+    rows: list[tuple[str, ...]] = []
+    for one in readings:
+        rows.append((one.text, "", "", ""))
+        for at in (0, 1):
+            answer = marked(one.outputs[at].split(), one.outputs[1 - at].split())
+            rows.append((f"  {names[at]}", answer, *(f"{judge[at]:.3f}" for judge in one.confidence)))
     text = msg(
         "Words that the other does not have stand in brackets; then the probability that each of both gives to them (a "
         "mean token)."
@@ -290,7 +278,7 @@ def _words(readings: Sequence[_Reading], names: Sequence[str], chrf: float) -> S
     after = msg("Equal in {equal} of {count}; chrF of the second against the first {chrf:.1f}.").fill(
         equal, len(readings), chrf
     )
-    return Step(msg("What they answer"), (text,), Table(columns, rows), (after,))
+    return Step(msg("What they answer"), (text,), Table(columns, tuple(rows)), (after,))
 
 
 def _heads(matches: Sequence[HeadMatch], names: Sequence[str]) -> Step:

@@ -130,12 +130,7 @@ class _Pair:
 
 
 def examine_heads(
-    path: Path,
-    data: Sequence[str] = (),
-    *,
-    sentences: int = 100,
-    gold: Path | None = None,
-    prune: int = 0,
+    path: Path, data: Sequence[str] = (), *, sentences: int = 100, gold: Path | None = None, prune: int = 0
 ) -> HeadsReport:
     """Measure every head of the model at `path` on held-out text.
 

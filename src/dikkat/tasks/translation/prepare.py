@@ -121,13 +121,8 @@ def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningRe
     }
     guessed = {key: language for key, language in guessed.items() if language}
     if guessed:
-        guesses = joined(
-            ", ",
-            (
-                msg("the {side} reads like {language}", msg(key.partition("_")[0]), language)
-                for key, language in guessed.items()
-            ),
-        )
+        languages = ((msg(key.partition("_")[0]), language) for key, language in guessed.items())
+        guesses = joined(", ", (msg("the {side} reads like {language}", *pair) for pair in languages))
         note(msg("languages: {guesses}; if they are not, give --source-language and --target-language", guesses))
     final = [guessed.get(f"{side}_language", name) for side, name in zip(("source", "target"), named, strict=True)]
     if guessed and final[0] == final[1]:
