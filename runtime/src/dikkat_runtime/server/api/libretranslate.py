@@ -10,19 +10,7 @@ from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.languages import detect as detected_languages
 from dikkat_runtime.server.languages import is_available, language_name
-from dikkat_runtime.server.schemas import (
-    FLAG,
-    NUMBER,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    either,
-    fields,
-    list_of,
-    required,
-    whole,
-    words,
-)
+from dikkat_runtime.server.schemas import FLAG, TEXT, TEXTS, WHOLE, either, fields, list_of, required, whole, words
 from dikkat_runtime.server.translation import AUTO, Detected, answer_texts, keep_correction, translator_for
 from dikkat_runtime.server.worker_jobs import supported_suffixes
 
@@ -101,7 +89,7 @@ async def suggest(call: Call) -> Response:
     return json_response({"success": True})
 
 
-_DETECTED = required(confidence=NUMBER, language=TEXT)
+_DETECTED = required(confidence=WHOLE, language=TEXT)
 _CODE = required(code=TEXT, name=TEXT)
 _BODY = fields(
     ("q", "source", "target"),
