@@ -212,9 +212,6 @@ def _check_limit(name: str, value: object, limit: str, holds: bool, *values: obj
         raise SettingError(msg("{name} must be {limit}, not {value}", name, msg(limit, *values), repr(value)), name)
 
 
-# Choose next tokens from logits: rank them, keep a row from repeating itself, draw from what remains.
-
-
 # Rank logits: the largest entries of a row, and the normalizers that turn logits into log-probabilities.
 
 
