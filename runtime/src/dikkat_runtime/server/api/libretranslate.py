@@ -91,6 +91,7 @@ async def suggest(call: Call) -> Response:
 
 _DETECTED = required(confidence=WHOLE, language=TEXT)
 _CODE = required(code=TEXT, name=TEXT)
+_LANGUAGES = list_of(required(code=TEXT, name=TEXT, targets=list_of(TEXT)))
 _BODY = fields(
     ("q", "source", "target"),
     q=TEXTS,
@@ -124,15 +125,7 @@ _OF, _POST = LIBRETRANSLATE, ("POST",)
 ENDPOINTS = [
     Endpoint(_POST, "/translate", translate, _OF, "Translate a text or a list of texts.", _ANSWER, _BODY),
     Endpoint(_POST, "/detect", detect, _OF, "Tell the language of a text.", list_of(_DETECTED), required(q=TEXTS)),
-    Endpoint(
-        ("GET",),
-        "/languages",
-        languages,
-        _OF,
-        "List the languages.",
-        list_of(required(code=TEXT, name=TEXT, targets=list_of(TEXT))),
-        needs_key=False,
-    ),
+    Endpoint(("GET",), "/languages", languages, _OF, "List the languages.", _LANGUAGES, needs_key=False),
     Endpoint(("GET",), "/frontend/settings", settings, _OF, "Tell what is served.", _SETTINGS, needs_key=False),
     Endpoint(_POST, "/suggest", suggest, _OF, "Keep a better translation.", fields(success=FLAG), _SUGGEST),
 ]
