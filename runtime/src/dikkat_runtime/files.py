@@ -76,10 +76,7 @@ def temporary_name(path: Path) -> Path:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file `path` with `content`, or leave it as it was.
-
-    Raises `DiskError` or `CannotCreateError`.
-    """
+    """Replace the file `path` with `content`, or leave it as it was. Raises `DiskError` or `CannotCreateError`."""
     with write_errors(path):
         temporary = temporary_next_to(path)
         try:

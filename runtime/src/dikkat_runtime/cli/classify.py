@@ -136,9 +136,8 @@ def require_one_label(classifier: Classifier, run: Path, abstain: float) -> None
     if abstain and classifier.is_multi_label:
         raise UsageError(
             "--abstain withholds the one label of a text; {run} gives any number, each with its own threshold: leave it"
-            " out, or train with --precision-at",
-            run,
-        )
+            " out, or train with --precision-at"
+        ).fill(run)
 
 
 def _explain(classifier: Classifier, lines: InputLines, most: int, remarks: Remarks) -> None:

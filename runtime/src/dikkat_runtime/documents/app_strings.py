@@ -238,10 +238,8 @@ class _Resources:
         """Read all elements that hold texts."""
         root = next((node for node in self._nodes if node.kind in ("open", "empty")), None)
         if root is None or root.name != "resources":
-            raise DataError(
-                "{name}: its root is <{root}>; of XML, strings.xml of Android is translated",
-                self.file.name,
-                root.name if root else "",
+            raise DataError("{name}: its root is <{root}>; of XML, strings.xml of Android is translated").fill(
+                self.file.name, root.name if root else ""
             )
         number, owner = 0, 0
         while number < len(self._nodes):

@@ -13,18 +13,7 @@ from pathlib import PurePosixPath
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.html import page_document
-from dikkat_runtime.documents.segments import (
-    Content,
-    Edit,
-    Item,
-    Kind,
-    Options,
-    Segment,
-    Tag,
-    is_language,
-    plain,
-    render,
-)
+from dikkat_runtime.documents.segments import Content, Edit, Item, Options, Segment, Tag, is_language, plain, render
 from dikkat_runtime.documents.xml_nodes import Node, decode_xml, escaper, matching, text_items, xml_nodes
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.text.placeholders import has_words
@@ -120,10 +109,8 @@ class ArchiveDocument:
         entries = [(info.filename, content) for info, content in archive.entries if parts.fullmatch(info.filename)]
         if sum(len(content) for _, content in entries) > _SMALL + _MAX_RATIO * len(archive.data):
             raise DataError(
-                "{name}: unpacks to more than {max_ratio} times its size, as no document does; not read",
-                name,
-                _MAX_RATIO,
-            )
+                "{name}: unpacks to more than {max_ratio} times its size, as no document does; not read"
+            ).fill(name, _MAX_RATIO)
         documents = [(path, document) for path, content in entries if (document := read(path, content)) is not None]
         for _, document in documents:
             if document.remarks is not remarks:
@@ -148,11 +135,8 @@ def check_depth(file: DecodedFile, nodes: Sequence[Node], partner: Mapping[int, 
             ends.append(partner[number])
             if len(ends) > _MAX_DEPTH:
                 where = f"{file.name}:{file.line(node.start)}"
-                raise DataError(
-                    "{where}: {tag} nested deeper than {max_depth}; take it out of the others",
-                    where,
-                    node.local,
-                    _MAX_DEPTH,
+                raise DataError("{where}: {tag} nested deeper than {max_depth}; take it out of the others").fill(
+                    where, node.local, _MAX_DEPTH
                 )
 
 
@@ -267,8 +251,8 @@ def _content(nodes: Sequence[Node], partner: dict[int, int], first: int, last: i
             items.append(Tag("close", node.raw, closes[number]))
         else:
             raw = "".join(other.raw for other in nodes[number : end + 1])
-            kind: Kind = "void" if node.local in _MARKS or node.kind == "other" else "word"
-            items.append(Tag(kind, raw, number + 1, node.local in ("line-break", "tab"), start=node.start))
+            is_mark, ends = node.local in _MARKS or node.kind == "other", node.local in ("line-break", "tab")
+            items.append(Tag("void" if is_mark else "word", raw, number + 1, ends, start=node.start))
             number = end
         number += 1
     return tuple(item for item in items if item != "")

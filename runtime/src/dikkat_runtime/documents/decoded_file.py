@@ -4,7 +4,7 @@ import codecs
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -171,9 +171,8 @@ class TextDocument:
     def write(self, translations: Sequence[Content]) -> bytes:
         """Return the file with one translation for each segment."""
         edits = edits_of(self.segments, translations)
-        also: Iterable[Edit] = self.also if edits else ()
         try:
-            text = splice(self.file.text, [*edits, *also])
+            text = splice(self.file.text, [*edits, *(self.also if edits else ())])
         except OverlapError as error:
             where = f"{self.file.name}:{self.file.line(error.position)}"
             raise DataError(

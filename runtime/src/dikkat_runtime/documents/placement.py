@@ -320,34 +320,32 @@ def _without_edges(content: Content) -> tuple[Content, Content, Content]:
     core: deque[Item] = deque(content)
     before: list[Item] = []
     after: list[Item] = []
-    changed = True
-    while changed and core:
-        changed = False
+    while core:
         first, last = core[0], core[-1]
-        if isinstance(first, str):
-            if (stripped := first.lstrip()) != first:
-                before.append(first[: len(first) - len(stripped)])
-                core.popleft()
-                core.extendleft([stripped] if stripped else [])
-                changed = True
-        elif first.kind == "void":
+        if isinstance(first, str) and (stripped := first.lstrip()) != first:
+            before.append(first[: len(first) - len(stripped)])
+            core.popleft()
+            core.extendleft([stripped] if stripped else [])
+        elif isinstance(first, Tag) and first.kind == "void":
             before.append(core.popleft())
-            changed = True
-        elif first.kind == "open" and isinstance(last, Tag) and last.kind == "close" and last.pair == first.pair:
+        elif _are_pair(first, last):
             before.append(core.popleft())
             after.append(core.pop())
-            changed = True
-        if not changed and core:
-            last = core[-1]
-            if isinstance(last, str) and (stripped := last.rstrip()) != last:
-                after.append(last[len(stripped) :])
-                core.pop()
-                core.extend([stripped] if stripped else [])
-                changed = True
-            elif isinstance(last, Tag) and last.kind == "void":
-                after.append(core.pop())
-                changed = True
+        elif isinstance(last, str) and (stripped := last.rstrip()) != last:
+            after.append(last[len(stripped) :])
+            core.pop()
+            core.extend([stripped] if stripped else [])
+        elif isinstance(last, Tag) and last.kind == "void":
+            after.append(core.pop())
+        else:
+            break
     return tuple(before), tuple(core), tuple(reversed(after))
+
+
+def _are_pair(first: Item, last: Item) -> bool:
+    if isinstance(first, str) or isinstance(last, str):
+        return False
+    return first.kind == "open" and last.kind == "close" and first.pair == last.pair
 
 
 def _marked(core: Content) -> tuple[str, tuple[Tag, ...], tuple[Mark, ...]]:

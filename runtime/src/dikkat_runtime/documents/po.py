@@ -114,10 +114,7 @@ def charset_of_catalog(data: bytes) -> str | None:
 
 
 def _plural_obstacle(entry: _Entry, rule: PluralRule) -> str:
-    """Return why gettext would refuse the catalog if a message with a plural were translated.
-
-    Empty where it would not.
-    """
+    """Return why gettext would refuse the catalog if a message with a plural were translated, or an empty text."""
     if not rule.is_known:
         return msg("messages with a plural that stay as they are, since the catalog states no rule for plural forms")
     kept = (text for key, text in entry.strings.items() if key.startswith("msgstr") and text)

@@ -129,10 +129,8 @@ def choose_engine(request: EngineRequest) -> EngineChoice:
         raise UsageError("the native engine cannot run here: {reason}", why)
     if in_few_bits:
         raise UsageError(
-            "{precision} needs the native engine, which cannot run here: {reason}; leave {precision} out",
-            precision,
-            why,
-        )
+            "{precision} needs the native engine, which cannot run here: {reason}; leave {precision} out"
+        ).fill(precision, why)
     return EngineChoice(why, False, "float32", "")
 
 

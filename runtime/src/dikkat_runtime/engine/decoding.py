@@ -12,9 +12,9 @@ import numpy as np
 from dikkat_runtime.engine.constraints import length_caps
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, not_finite
 from dikkat_runtime.engine.neighbours import WEIGHT, Neighbours, NeighboursOfBatch
-from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of
+from dikkat_runtime.engine.options import DecodingOptions, beam_of
 from dikkat_runtime.engine.settings import ModelSettings
-from dikkat_runtime.engine.weights import WordsOfBatch
+from dikkat_runtime.engine.weights import Weights, WordsOfBatch, decoder_layers
 from dikkat_runtime.errors import msg
 from dikkat_runtime.native.arrays import ALIGNMENT, Array, address, addresses, aligned, empty, full, side_by_side
 from dikkat_runtime.native.library import ACTIVATIONS, Decoder, Linear, Norm, Search, library
@@ -37,22 +37,21 @@ class DecoderWeights:
     def __init__(
         self,
         settings: ModelSettings,
+        weights: Weights,
         embedding: Array,
         embedding_scale: float,
-        linears: Sequence[Linear],
-        sources: Sequence[Linear],
-        norms: Sequence[Norm],
-        precision: Precision,
-        where: str,
+        output: Linear,
         positions: Positions,
         max_length: int | None,
     ) -> None:
-        """`where` is the file of the weights, for messages; a target has at most `max_length` tokens.
+        """Read the blocks of a decoder, before the layer `output`; a target has at most `max_length` tokens.
 
         `positions` gives the rows that are added to the embeddings at positions of a range.
         """
-        self.settings, self.where, self.positions, self.max_length = settings, where, positions, max_length
-        self.in_bytes = precision == "int8"
+        self.settings, self.positions, self.max_length = settings, positions, max_length
+        self.where, self.in_bytes = weights.where, weights.in_bytes
+        steps, sources, norms = decoder_layers(weights, settings)
+        linears = [*steps, output]
         self.linears, self.sources = (Linear * len(linears))(*linears), (Linear * len(sources))(*sources)
         count = 2 * settings.decoder_layers
         arrays = self.linears, (Norm * len(norms))(*norms), (c_float * count)()

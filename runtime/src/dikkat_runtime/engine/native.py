@@ -19,7 +19,7 @@ from dikkat_runtime.engine.position_tables import SINUSOIDAL, sinusoids
 from dikkat_runtime.engine.settings import NATIVE, ModelSettings
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import stepwise_search
-from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, decoder_layers, encoder_layers
+from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, encoder_layers
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, addresses, aligned, empty, full
 from dikkat_runtime.native.library import ACTIVATIONS, INDEX_ERROR, NOT_FINITE, Encoder, Linear, Norm, Rotation, library
@@ -258,18 +258,14 @@ class NativeEngine:
         self._encoder = EncoderKernel(
             settings, weights, self._source, self._scale, lambda length: (self.positions(0, length), None)
         )
-        steps, sources, norms = decoder_layers(weights, settings)
         bias = weights.array("output_bias", settings.output_size) if settings.output_bias else None
         output = weights.matrix(self._output, bias)
         self._decoder = DecoderWeights(
             settings,
+            weights,
             self._target,
             self._scale,
-            [*steps, output],
-            sources,
-            norms,
-            precision,
-            weights.where,
+            output,
             self.positions,
             None if self._learned is None else len(self._learned) - (settings.target_prefix is not None),
         )

@@ -90,8 +90,6 @@ class TextWriter:
         if size := options.no_repeat_ngram:
             logits[completing_tokens(in_sight.tolist(), size)] = -np.inf
         logits[self._forbidden] = -np.inf
-        if options.temperature == 0:
-            return int(logits.argmax())
         return draw(logits, options, np.float32(stream.random(dtype=np.float32)))
 
 

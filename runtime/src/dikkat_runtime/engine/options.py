@@ -212,9 +212,6 @@ def _check_limit(name: str, value: object, limit: str, holds: bool, *values: obj
         raise SettingError(msg("{name} must be {limit}, not {value}", name, msg(limit, *values), repr(value)), name)
 
 
-# Choose next tokens from logits: rank them, keep a row from repeating itself, draw from what remains.
-
-
 # Rank logits: the largest entries of a row, and the normalizers that turn logits into log-probabilities.
 
 
@@ -228,14 +225,10 @@ def top(values: Array, k: int, threads: int) -> tuple[Array, Array]:
 
 
 def log_normalizers(logits: Array, threads: int) -> tuple[Array, Array]:
-    """Return the largest logit of each row (N, M), and the logarithm of the sum of exp(logit - largest).
-
-    (N, 1) each.
-    """
+    """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
     rows, width = logits.shape
     largest, log_sums = empty((rows, 1)), empty((rows, 1))
-    sizes = rows, width
-    library()[0].normalizers(address(logits), *sizes, address(largest), address(log_sums), threads)
+    library()[0].normalizers(address(logits), rows, width, address(largest), address(log_sums), threads)
     return largest, log_sums
 
 

@@ -96,10 +96,8 @@ class PrecisionRecord:
     def __str__(self) -> str:
         if self.has_too_few:
             fewest = MEASURES[self.measure].fewest
-            return msg(
-                "{count:,} validation texts are too few to choose int8; at least {minimum} are needed",
-                self.count,
-                fewest,
+            return msg("{count:,} validation texts are too few to choose int8; at least {minimum} are needed").fill(
+                self.count, fewest
             )
         name = "" if self.precision == "int8" else "int8 "
         return msg("{name}{change} on the validation part", name, self.change)

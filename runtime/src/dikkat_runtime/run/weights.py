@@ -138,10 +138,8 @@ def base_of(path: Path) -> Path | None:
         if file.exists() and wanted in _checksums(file):
             return file
     raise MissingInputError(
-        "{adapter}: the run that it adapts is not in {base} any more; name it before --adapter {adapter}",
-        path.parent,
-        noted.parent,
-    )
+        "{adapter}: the run that it adapts is not in {base} any more; name it before --adapter {adapter}"
+    ).fill(path.parent, noted.parent)
 
 
 def offer_base(path: Path, adapter: Path) -> None:

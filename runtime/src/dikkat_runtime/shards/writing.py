@@ -138,11 +138,9 @@ class _Parts:
         return self
 
     def __exit__(self, *_: object) -> None:
-        # after an error nothing that is still buffered is wanted
         for file in (self.file, self._errors):
             if file is not None:
-                with suppress(OSError):
-                    file.close()
+                _close(file)
         for path in (self._temporary, self._errors_temporary, self._note):
             path.unlink(missing_ok=True)
 

@@ -169,9 +169,8 @@ class LineTranslator:
             if len(beginnings) < len(texts):
                 raise DataError(
                     "there are more lines of text than prefixes ({count:,}); give one per line, empty where "
-                    "there is none",
-                    number + len(beginnings),
-                )
+                    "there is none"
+                ).fill(number + len(beginnings))
             known, batch, parts = self._begun(texts, beginnings, number)
             windows = (self._window(parts[start : start + window]) for start in range(0, len(parts), window))
             results = (answered_together([steps], decode)[0] for steps in windows)

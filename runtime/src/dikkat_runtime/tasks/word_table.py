@@ -83,8 +83,6 @@ class TablePart:
     def _find(self, wanted: Array) -> tuple[Array, Array]:
         """Return the indices of the hashes that there are, and the row of each: entries in its bucket."""
         empty = np.zeros(0, np.int64)
-        if not len(self.hashes):
-            return empty, empty
         indices, all_known, all_rows = np.arange(len(wanted)), [empty], [empty]
         rows = self._starts[(wanted >> self._shift).astype(np.int64)]
         for _ in range(self._most):

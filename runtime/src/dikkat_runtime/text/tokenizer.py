@@ -43,16 +43,9 @@ from dikkat_runtime.text.pieces import (
 )
 from dikkat_runtime.text.tokenizer_check import MAX_FILE_SIZE, checked_tokenizer
 from dikkat_runtime.text.vocabulary_bytes import EntryKind, VocabularyBytes
-from dikkat_runtime.text.vocabulary_learning import (
-    CHARACTER,
-    MARKS,
-    TYPED_SPECIAL,
-    WORD_PIECE,
-    VocabularySettings,
-    learned_tokenizer,
-)
+from dikkat_runtime.text.vocabulary_learning import LEARNED_PATTERNS, WORD_PIECE, VocabularySettings, learned_tokenizer
 
-PATTERNS = (WORD_PIECE, TYPED_SPECIAL, TYPED_ENTRY, MARKS, CHARACTER, LLAMA_PIECE, QWEN_PIECE)
+PATTERNS = (*LEARNED_PATTERNS, TYPED_ENTRY, LLAMA_PIECE, QWEN_PIECE)
 """Every regular expression that a tokenizer of ours or an imported one holds."""
 _MAX_SINGLE = 8
 _KEPT_WORDS, _MAX_KEPT = 1 << 18, 40

@@ -131,6 +131,7 @@ WORD_PIECE = r" ?\p{L}[\p{L}\p{M}]*(?:['’]\p{L}[\p{L}\p{M}]*)*| ?\p{N}| ?[^\s\
 TYPED_SPECIAL = r"<(?=(?:pad|bos|eos|unk)>)"
 MARKS = "[,.!?]"
 CHARACTER = r"[\s\S]"
+LEARNED_PATTERNS = (WORD_PIECE, TYPED_SPECIAL, MARKS, CHARACTER)
 _NO_BREAK_SPACES = "\u202f\u00a0"
 
 

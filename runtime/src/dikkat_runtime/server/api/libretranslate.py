@@ -10,19 +10,7 @@ from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.languages import detect as detected_languages
 from dikkat_runtime.server.languages import is_available, language_name
-from dikkat_runtime.server.schemas import (
-    FLAG,
-    NUMBER,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    either,
-    fields,
-    list_of,
-    required,
-    whole,
-    words,
-)
+from dikkat_runtime.server.schemas import FLAG, TEXT, TEXTS, WHOLE, either, fields, list_of, required, whole, words
 from dikkat_runtime.server.translation import AUTO, Detected, answer_texts, keep_correction, translator_for
 from dikkat_runtime.server.worker_jobs import supported_suffixes
 
@@ -101,8 +89,9 @@ async def suggest(call: Call) -> Response:
     return json_response({"success": True})
 
 
-_DETECTED = required(confidence=NUMBER, language=TEXT)
+_DETECTED = required(confidence=WHOLE, language=TEXT)
 _CODE = required(code=TEXT, name=TEXT)
+_LANGUAGES = list_of(required(code=TEXT, name=TEXT, targets=list_of(TEXT)))
 _BODY = fields(
     ("q", "source", "target"),
     q=TEXTS,
@@ -136,15 +125,7 @@ _OF, _POST = LIBRETRANSLATE, ("POST",)
 ENDPOINTS = [
     Endpoint(_POST, "/translate", translate, _OF, "Translate a text or a list of texts.", _ANSWER, _BODY),
     Endpoint(_POST, "/detect", detect, _OF, "Tell the language of a text.", list_of(_DETECTED), required(q=TEXTS)),
-    Endpoint(
-        ("GET",),
-        "/languages",
-        languages,
-        _OF,
-        "List the languages.",
-        list_of(required(code=TEXT, name=TEXT, targets=list_of(TEXT))),
-        needs_key=False,
-    ),
+    Endpoint(("GET",), "/languages", languages, _OF, "List the languages.", _LANGUAGES, needs_key=False),
     Endpoint(("GET",), "/frontend/settings", settings, _OF, "Tell what is served.", _SETTINGS, needs_key=False),
     Endpoint(_POST, "/suggest", suggest, _OF, "Keep a better translation.", fields(success=FLAG), _SUGGEST),
 ]

@@ -17,19 +17,7 @@ from dikkat_runtime.server.dialects import OPENAI, json_response
 from dikkat_runtime.server.endpoint import Endpoint, as_request_error
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.schemas import (
-    FLAG,
-    NUMBER,
-    TEXT,
-    TEXTS,
-    WHOLE,
-    either,
-    fields,
-    list_of,
-    required,
-    whole,
-    words,
-)
+from dikkat_runtime.server.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of, required, words
 from dikkat_runtime.server.segment_queue import Finish, Piece
 from dikkat_runtime.server.writing import Written, begin, read_writing
 
@@ -216,7 +204,7 @@ def _event(content: object) -> str:
 
 
 _COMMON = {
-    "model": TEXT, "max_tokens": whole(1, 4096), "temperature": NUMBER, "top_p": NUMBER, "seed": WHOLE, "stop": TEXTS,
+    "model": TEXT, "max_tokens": WHOLE, "temperature": NUMBER, "top_p": NUMBER, "seed": WHOLE, "stop": TEXTS,
     "stream": FLAG,
 }  # fmt: skip
 _PART = required(type=TEXT, text=TEXT)
