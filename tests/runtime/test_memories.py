@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -143,3 +144,105 @@ def test_near_is_found_among_many_as_by_comparing_with_each() -> None:
              for n, (source, _) in enumerate(pairs)]  # fmt: skip
     expected = sorted((-similarity, -n) for similarity, n in every if similarity >= 0.4)[:8]
     assert [(-item.similarity, -int(item.target)) for item in NearIndex(pairs).near(text)] == expected
+
+
+GERMAN = """Der Zug nach Hamburg fährt heute leider zwanzig Minuten später ab.
+Meine Schwester wohnt seit drei Jahren in einem kleinen Dorf am Fluss.
+Könnten Sie mir bitte sagen, wo ich hier einen Schlüssel nachmachen lassen kann?
+Die Kinder spielten im Garten, bis es dunkel wurde und zu regnen begann.
+Für dieses Rezept braucht man frische Eier, Mehl und etwas Butter.
+Nach dem langen Winter freuten sich alle über die ersten warmen Tage.
+Der Arzt hat ihm geraten, weniger zu arbeiten und mehr zu schlafen.
+Unsere Nachbarn haben gestern einen neuen Zaun gebaut.
+Das Museum ist wegen Umbau bis zum Ende des Monats geschlossen.
+Er schrieb ihr jeden Tag einen Brief, aber sie antwortete nicht.
+Die Regierung hat beschlossen, die Steuern im nächsten Jahr zu senken.
+Ich habe vergessen, das Fenster zuzumachen, bevor ich gegangen bin.
+Am Wochenende gehen wir gerne im Wald spazieren und sammeln Pilze.
+Dieses Buch erzählt die Geschichte eines Jungen, der zur See fährt.
+Wenn du Zeit hast, kannst du mir beim Umzug helfen.
+Auf dem Markt gibt es heute günstige Äpfel und Birnen zu kaufen.""".splitlines()
+GERMAN += [f"{one} {other}" for one, other in zip(GERMAN[:8], GERMAN[8:], strict=True)]
+
+
+@pytest.fixture(scope="module")
+def catalog() -> list[tuple[str, str]]:
+    """English messages of the runtime and what people wrote in Turkish for them."""
+    path = Path(__file__).parents[2] / "runtime/src/dikkat_runtime/locale/tr/LC_MESSAGES/dikkat-runtime.po"
+    found = re.findall(r'^msgid "([^{"\\]{30,150})"\nmsgstr "([^{"\\]+)"$', path.read_text("utf-8"), re.MULTILINE)
+    assert len(found) >= 24
+    return found[:24]
+
+
+def as_table(path: Path, pairs: Iterable[tuple[str, str]]) -> Path:
+    path.write_text("".join(f"{source}\t{target}\n" for source, target in pairs), "utf-8")
+    return path
+
+
+@pytest.fixture
+def skilled(run: Path, catalog: list[tuple[str, str]]) -> Path:
+    """A run that writes Turkish, by its corrections: of two messages one in other words, and Turkish as it is."""
+    turkish = [target for _, target in catalog]
+    written = [turkish[number - number % 2] for number in range(len(turkish))]
+    Corrections(run).add_all([(source, text) for (source, _), text in zip(catalog, written, strict=True)])
+    Corrections(run).add_all([(text, text) for text in turkish])
+    return run
+
+
+def test_a_memory_in_other_languages_is_refused_at_all_doors(
+    skilled: Path, catalog: list[tuple[str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lines = tmp_path / "lines.txt"
+    lines.write_text("One line.\n", encoding="utf-8")
+    right = as_table(tmp_path / "right.tsv", catalog)
+    swapped = as_table(tmp_path / "swapped.tsv", ((target, source) for source, target in catalog))
+    foreign = as_table(tmp_path / "foreign.tsv", zip((source for source, _ in catalog), GERMAN, strict=True))
+    mislabelled = tmx(tmp_path / "mislabelled.tmx", *(("en", target, "tr", source) for source, target in catalog))
+    command = ["translate", str(skilled), str(lines), "--precision", "float32", "--memory"]
+    translator = Translator.load(skilled)
+
+    assert run_dikkat([*command, str(right)]) == 0
+    read_memory(right, ("en", "tr"), translator=translator)
+    Catalog([f"en-tr={skilled}"], "float32", memories=[right])
+    capsys.readouterr()
+    for path in (swapped, foreign, mislabelled):
+        expected = f"{path}: its translations do not read like this run's tr"
+        assert run_dikkat([*command, str(path)]) == 65
+        output = capsys.readouterr()
+        assert expected in output.err.splitlines()[-1]
+        assert "swap its sides, or give a memory from en to tr" in output.err
+        assert not output.out
+        with pytest.raises(DataError, match=re.escape(expected)):
+            read_memory(path, ("en", "tr"), translator=translator)
+        with pytest.raises(DataError, match=re.escape(expected)):
+            Catalog([f"en-tr={skilled}"], "float32", memories=[path])
+
+
+def test_a_table_goes_to_the_translators_of_its_languages(
+    skilled: Path, catalog: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    german = translator_run(tmp_path / "german", languages=("en", "de"))
+    sources = [source for source, _ in catalog]
+    Corrections(german).add_all(list(zip(sources, GERMAN, strict=True)))
+    path = as_table(tmp_path / "m.tsv", zip(sources, GERMAN, strict=True))
+    models = Catalog([str(skilled), str(german)], "float32", memories=[path]).models
+    assert [list(model.memories) for model in models] == [[], ["m"]]
+
+
+def test_a_memory_that_says_too_little_of_its_languages_is_taken(
+    skilled: Path, catalog: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    translator = Translator.load(skilled)
+    swapped = [(target, source) for source, target in catalog]
+    codes = [(f"{number:05}", f"X-{number}") for number in range(200)]
+    long = [(target * 10, source) for source, target in catalog]
+    for name, pairs in (("few", swapped[:23]), ("codes", codes), ("long", long)):
+        path = as_table(tmp_path / f"{name}.tsv", pairs)
+        assert len(read_memory(path, ("en", "tr"), translator=translator).kept) == len(pairs)
+
+
+def test_a_translator_that_has_learned_nothing_refuses_no_memory(
+    run: Path, catalog: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    path = as_table(tmp_path / "m.tsv", catalog)
+    assert read_memory(path, ("en", "tr"), translator=Translator.load(run)).kept == catalog

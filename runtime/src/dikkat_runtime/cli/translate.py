@@ -141,7 +141,8 @@ def _translate(options: Any) -> None:
         from dikkat_runtime.documents.memories import read_memory
 
         languages = (translator.language, translator.target_language)
-        translator.memories = [read_memory(path, languages, print_remark) for path in options.memory]
+        read = partial(read_memory, languages=languages, note=print_remark, translator=translator)
+        translator.memories = [read(path) for path in options.memory]
     stream = partial(
         translator.stream,
         options=decoding,

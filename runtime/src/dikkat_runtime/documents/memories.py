@@ -1,15 +1,20 @@
 """Read translation memories for the desk: `.tmx`, and tables of a source, a tab and its translation."""
 
 import html
+import math
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from statistics import fmean
 
 from dikkat_runtime.documents.segments import Content, Tag
 from dikkat_runtime.documents.tmx import stream_tmx
+from dikkat_runtime.engine.options import BeamOptions
 from dikkat_runtime.errors import DataError, UsageError, msg, plural
 from dikkat_runtime.tasks.corrections import KnownTranslations
+from dikkat_runtime.tasks.translations import TranslationNotes
+from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.packed import open_unpacked
 from dikkat_runtime.text.placeholders import spans
 from dikkat_runtime.text.text_files import read_lines, reading_errors
@@ -17,14 +22,23 @@ from dikkat_runtime.text.text_files import read_lines, reading_errors
 MIN_WORDS = 3
 """Words from which on a text that is its own translation was not translated."""
 HEADER = ("source", "target")
+SAMPLE_SIZE, MIN_PAIRS, MIN_TRIGRAMS, MAX_LENGTH = 32, 24, 600, 200
+"""Pairs that tell the languages of a memory, fewest pairs and trigrams of a side, and characters of a source."""
+MIN_LIKENESS, MIN_PROBABILITY, MARGIN = 0.57, 0.83, 0.1
+"""Likeness to translations with such a mean probability of their tokens; what any may be nearer to the sources."""
 
 
 def read_memory(
-    path: Path, languages: tuple[str, str], note: Callable[[str], object] = lambda line: None
+    path: Path,
+    languages: tuple[str, str],
+    note: Callable[[str], object] = lambda line: None,
+    *,
+    translator: Translator | None = None,
 ) -> KnownTranslations:
     """Return what the memory at `path` holds from the first language to the second, with a `note` of the rest.
 
-    Raises `MissingInputError`, `DataError` with the line, and `UsageError` where a .tmx has no text in a language.
+    A `translator` is asked whether the texts are in these languages. Raises `MissingInputError`, `DataError` with the
+    line or for texts in others, and `UsageError` where a .tmx has no text in a language.
     """
     skipped: Counter[str] = Counter()
     rows = _units(path, languages, skipped) if _kind(path) == ".tmx" else _table(path)
@@ -39,6 +53,11 @@ def read_memory(
     if not pairs:
         raise DataError("{path}: holds nothing that is translated from {source} to {target}", path, *languages)
     known = KnownTranslations(pairs)
+    if translator is not None and (likeness := _foreign_likeness(known, translator)) is not None:
+        raise DataError(
+            "{path}: its translations do not read like this run's {target} (likeness {likeness:.2f}); swap its sides, "
+            "or give a memory from {source} to {target}"
+        ).fill(path, languages[1], likeness, languages[0])
     line = msg("memory {path}: {pairs}", path, plural(len(known.kept), "pair"))
     for reason, count in skipped.most_common():
         line += msg("; skipped {count:,} {reason}", count, reason)
@@ -49,6 +68,36 @@ def read_memory(
 def is_memory(path: Path) -> bool:
     """Return whether the name of a file says that it holds texts with their translations."""
     return bool(_kind(path))
+
+
+def _foreign_likeness(known: KnownTranslations, translator: Translator) -> float | None:
+    """Return how like the translations are to those of a translator; None where they may be in its language."""
+    pairs = [pair for pair in known.kept if len(pair[0]) <= MAX_LENGTH]
+    pairs = pairs[:: max(1, len(pairs) // SAMPLE_SIZE)][:SAMPLE_SIZE]
+    sources, targets = (_trigrams(pair[side] for pair in pairs) for side in (0, 1))
+    if len(pairs) < MIN_PAIRS or min(sources.total(), targets.total()) < MIN_TRIGRAMS:
+        return None
+    texts, greedy = [source for source, _ in pairs], BeamOptions(beam_size=1)
+    lines = translator.stream(texts, greedy, notes=TranslationNotes(), memories=())
+    # a translator that ends few of them writes no language
+    if len(written := [line for line in lines if line.finished]) < MIN_PAIRS:
+        return None
+    probability, own = math.exp(fmean(line.score for line in written)), _trigrams(line.text for line in written)
+    likeness = _cosine(own, targets)
+    # a text in the target language comes back as it is
+    is_nearer_to_sources = likeness < _cosine(own, sources) - MARGIN
+    is_unlike = probability >= MIN_PROBABILITY and likeness < MIN_LIKENESS
+    return likeness if is_nearer_to_sources or is_unlike else None
+
+
+def _trigrams(texts: Iterable[str]) -> Counter[str]:
+    letters = f" {' '.join(word for text in texts for word in _LETTERS.findall(text.lower()))} "
+    return Counter(letters[start : start + 3] for start in range(len(letters) - 2))
+
+
+def _cosine(some: Counter[str], others: Counter[str]) -> float:
+    product = sum(count * others[trigram] for trigram, count in some.items())
+    return product / max(1.0, math.hypot(*some.values()) * math.hypot(*others.values()))
 
 
 def _kind(path: Path) -> str:
@@ -85,6 +134,7 @@ def _table(path: Path) -> Iterator[tuple[str, str]]:
 
 # The text of a segment with inline tags.
 
+_LETTERS = re.compile(r"[^\W\d_]+")
 _TAG = re.compile(r"<[^<>]*>")
 _SHOWN = re.compile(r'\s(?:equiv-text|equiv|disp)="([^"]*)"')
 

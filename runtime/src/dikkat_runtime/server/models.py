@@ -12,7 +12,7 @@ import numpy as np
 from dikkat_runtime.documents.memories import read_memory
 from dikkat_runtime.engine.options import FORMALITIES, BeamOptions, Formality
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.errors import DikkatError, UsageError, msg
+from dikkat_runtime.errors import DataError, DikkatError, UsageError, msg
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.run.config import read_config
 from dikkat_runtime.server.fields import Fields
@@ -244,12 +244,13 @@ def load_memories(
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise UsageError("two memories are named {name}; rename one of the files", twice)
     for name, path in zip(names, paths, strict=True):
-        refused: list[UsageError] = []
+        refused: list[DataError | UsageError] = []
         translators = [model for model in models if model.kind == "translator"]
         for model in translators:
             try:
-                model.memories[name] = read_memory(path, (model.source, model.target), note)
-            except UsageError as error:
+                languages = model.source, model.target
+                model.memories[name] = read_memory(path, languages, note, translator=model.model)
+            except (DataError, UsageError) as error:
                 refused.append(error)
         if len(refused) == len(translators):
             raise refused[0] if refused else UsageError("{path}: no translator is served that could use it", path)
