@@ -246,3 +246,12 @@ def test_a_translator_that_has_learned_nothing_refuses_no_memory(
 ) -> None:
     path = as_table(tmp_path / "m.tsv", catalog)
     assert read_memory(path, ("en", "tr"), translator=Translator.load(run)).kept == catalog
+
+
+def test_an_unsure_translator_still_tells_swapped_sides(
+    skilled: Path, catalog: list[tuple[str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dikkat_runtime.documents.memories.MIN_PROBABILITY", 2.0)
+    path = as_table(tmp_path / "swapped.tsv", ((target, source) for source, target in catalog))
+    with pytest.raises(DataError, match="do not read like this run's tr"):
+        read_memory(path, ("en", "tr"), translator=Translator.load(skilled))
