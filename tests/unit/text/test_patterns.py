@@ -105,8 +105,12 @@ _CLASSES = {
     "Uppercase": "A-Z",
     "Lt": r"\u01c5",
     "Cc": r"\x00-\x1f",
+    "Cf": r"\u200b-\u200f",
+    "Co": r"\ue000-\uf8ff",
     "Cs": r"\ud800-\udfff",
     "Surrogate": r"\ud800-\udfff",
+    "P": r"\u2010-\u2027",
+    "Mn": r"\u0300-\u036f",
 }
 
 
@@ -114,6 +118,7 @@ def patterns_of_javascript(source: str) -> Iterator[tuple[str, int]]:
     """Yield the patterns of a script as `re` writes them, and their flags."""
     for match in _LITERAL.finditer(source):
         pattern = re.sub(r"\\p\{(\w+)\}", lambda name: _CLASSES[name[1]], match[1])
+        pattern = re.sub(r"\\u\{(\w+)\}", lambda point: f"\\U{int(point[1], 16):08x}", pattern)
         # outside of a set, a class that stands for a range is a set of its own
         pattern = re.sub(r"^(\\ud800-\\udfff)$", r"[\1]", pattern.replace("[^]", r"[\s\S]"))
         flags = (re.IGNORECASE if "i" in match[2] else 0) | (re.DOTALL if "s" in match[2] else 0)

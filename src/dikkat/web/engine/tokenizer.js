@@ -195,7 +195,7 @@ function splitAtEntries(text, { pattern, entries }) {
     const { id, single_word: single, lstrip, rstrip } = entries.get(match);
     let [first, last] = [index, index + match.length];
     if (single && (isWord([...text.slice(0, first)].at(-1) ?? "") || isWord([...text.slice(last, last + 2)][0] ?? ""))) continue;
-    if (lstrip) first = Math.max(end, /\p{White_Space}*$/u.exec(text.slice(0, first)).index);
+    if (lstrip) first = Math.max(end, /(?<!\p{White_Space})\p{White_Space}*$/u.exec(text.slice(0, first)).index);
     if (rstrip) last += /^\p{White_Space}*/u.exec(text.slice(last))[0].length;
     if (first > end) parts.push(text.slice(end, first));
     parts.push(id);

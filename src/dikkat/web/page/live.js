@@ -175,7 +175,7 @@ function showAnswer(answer) {
   light.kept = null;
   if (DATA.task === "classifier") answer.caption = () => say("probability {share}", { share: number(answer.probability) });
   if (DATA.task === "regressor") answer.caption = () => answer.numbers.map(([name, value]) => `${visible(name)} ${number(value, 4)}`).join(" · ");
-  if (DATA.task === "tagger") answer.caption = () => markedWords(answer.spans);
+  if (DATA.task === "tagger") answer.caption = () => spansInOneLine(answer.spans);
   if (DATA.task === "lm") answer.caption = () => say("likeliest next token: “{token}”", { token: named(answer.target.tokens.at(-1)) });
   drawStatus();
   if (isOther) Object.assign(cell, { query: 0, key: null });
@@ -184,7 +184,7 @@ function showAnswer(answer) {
 }
 
 // The first marked words in one line.
-function markedWords(spans) {
+function spansInOneLine(spans) {
   if (!spans.length) return say("Nothing is marked.");
   return spans.slice(0, MAX_LISTED_SPANS).map(({ label, text }) => `${visible(text)} (${visible(label)})`).join(" · ") + (spans.length > MAX_LISTED_SPANS ? " …" : "");
 }
