@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -14,6 +14,7 @@ from tests.parity.test_huggingface_families import DECODERS, saved
 
 from dikkat.interop.importing import Imported, read_foreign, write_run
 from dikkat.web.opening import open_for_web
+from dikkat_runtime.engine.native_texts import NativeLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.stack import KeyValueCache
@@ -102,8 +103,8 @@ def test_few_bits_lose_what_they_lose_in_the_native_engine(name: str, precision:
     native, exact = Generator.load(run, precision), Generator.load(run)
     rows = [native.encode(prompt) for prompt in PROMPTS]
     expected, unrounded = (
-        np.stack([model.engine.next_logits(np.array([ids]), KeyValueCache())[0] for ids in rows])
-        for model in (native, exact)
+        np.stack([engine.next_logits(np.array([ids]), KeyValueCache())[0] for ids in rows])
+        for engine in (cast(NativeLanguageModel, model.engine) for model in (native, exact))
     )
     lost = np.square(expected - unrounded).mean()
     model_file = open_for_web(run, precision).encode()

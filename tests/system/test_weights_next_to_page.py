@@ -18,6 +18,7 @@ from tests.system.chromium import chromium
 
 from dikkat.cli.page import page as page_command
 from dikkat.web import page as web_page
+from dikkat_runtime.engine.native_texts import NativeLanguageModel
 from dikkat_runtime.engine.stack import KeyValueCache
 from dikkat_runtime.tasks.generator import Generator
 
@@ -69,6 +70,7 @@ def assert_reads(page: Page, folder: Path) -> None:
     page.wait_for_selector("#choices li")
     assert str(page.text_content("#engine-line")).startswith("WebAssembly SIMD, int8, ")
     model = Generator.load(folder / "run", "int8")
+    assert isinstance(model.engine, NativeLanguageModel)
     logits = model.engine.next_logits(np.array([model.encode(PROMPT)]), KeyValueCache())[0].astype(np.float64)
     logits[list(model.special_tokens.never_written)] = -np.inf
     powers = np.exp(logits - logits.max())

@@ -83,9 +83,7 @@ def test_the_lexicon_is_learned_from_the_corpus_of_the_run(tmp_path: Path) -> No
     translator = Translator.load(run, threads=1)
     tokenizers = (translator.tokenizer, translator.target_tokenizer)
     assert list(training_pairs(run, tokenizers)) == []
-    ids = [
-        tuple(tokenizer.encode(text) for tokenizer, text in zip(tokenizers, pair, strict=True)) for pair in PAIRS[:4]
-    ]
+    ids = [(tokenizers[0].encode(source), tokenizers[1].encode(target)) for source, target in PAIRS[:4]]
     (run / "corpus").mkdir()
     Corpus.build(run / "corpus", "train", ids)
     expected = [tuple(tokenizer.decode(row) for tokenizer, row in zip(tokenizers, pair, strict=True)) for pair in ids]
