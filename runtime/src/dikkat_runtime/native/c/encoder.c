@@ -145,7 +145,7 @@ static void attend(const Encoder *e, const Activations *a, int64_t first, int64_
 }
 
 /* Turns up to a vector of entries from `at` on of the queries and keys of a token, all heads by the same angles. */
-INLINE void rotate_entries(const Encoder *e, float *row, int64_t position, int64_t at, int64_t count) {
+INLINE void rotate_token_entries(const Encoder *e, float *row, int64_t position, int64_t at, int64_t count) {
     Angles by = angles_of(&e->rotation, position, e->head_width, at, count, 0);
     for (float *own = row + at, *end = row + 2 * joined_width(e); own < end; own += e->head_width) {
         vec pairs = {0};
@@ -157,8 +157,8 @@ INLINE void rotate_entries(const Encoder *e, float *row, int64_t position, int64
 
 static void rotate_token(const Encoder *e, float *row, int64_t position) {
     int64_t at = 0;
-    for (; at + LANES <= e->head_width; at += LANES) rotate_entries(e, row, position, at, LANES);
-    if (at < e->head_width) rotate_entries(e, row, position, at, e->head_width - at);
+    for (; at + LANES <= e->head_width; at += LANES) rotate_token_entries(e, row, position, at, LANES);
+    if (at < e->head_width) rotate_token_entries(e, row, position, at, e->head_width - at);
 }
 
 static void rotate_sentences(const Encoder *e, const Activations *a, int64_t from, int64_t to) {
