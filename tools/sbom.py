@@ -28,6 +28,8 @@ CARRIED = {
     "core.wasm": (OWN, "the core of the page, compiled from core.c"),
     "phrasebook.tsv.gz": (OWN, "sentences that the grammar of tools/phrasebook makes"),
     "00?*.md": (OWN, "lessons of the page"),
+    "web/module/package.json": (OWN, "description of the exported module"),
+    "web/module/readme.md": (OWN, "introduction to the exported module"),
 }
 """Licence and meaning of the other files, by their names. No font, image or script of others is shipped."""
 

@@ -108,7 +108,7 @@ DOCUMENTS = [
 
 BROWSER = [
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_activations", f"{_BROWSER}/layers.js", "gelu_tanh: geluTanh", "gelu_tanh: gelu"),
-    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_activations", f"{_BROWSER}/layers.js", "geglu: gelu, swiglu: silu", "geglu: silu, swiglu: gelu"),
+    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_activations", f"{_BROWSER}/layers.js", "geglu: gelu, geglu_tanh: geluTanh, swiglu: silu", "geglu: silu, geglu_tanh: geluTanh, swiglu: gelu"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_activations", f"{_BROWSER}/layers.js", "gate(inner[2 * row * width + i]) * inner[(2 * row + 1) * width + i]", "gate(inner[(2 * row + 1) * width + i]) * inner[2 * row * width + i]"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_norms", f"{_BROWSER}/layers.js", "Math.sqrt(square / width + this.eps)", "(Math.sqrt(square / width) + this.eps)"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_positions", f"{_BROWSER}/layers.js", "pair / Math.max(pairs - 1, 1)", "pair / pairs"),
@@ -119,14 +119,14 @@ BROWSER = [
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_a_cache_grows_and_its_copy_is_its_own", f"{_BROWSER}/attention.js", "grown.set(held[name].subarray(0, from));", "grown.set(held[name].subarray(0, from - this.width));"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_a_cache_grows_and_its_copy_is_its_own", f"{_BROWSER}/attention.js", "keys: grownCopy(keys, used), values: grownCopy(values, used)", "keys, values"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/search.js", "best[at - 1][0] < row[i]", "best[at - 1][0] <= row[i]"),
-    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/language_model.js", "rank < kept.length && before < topP", "rank < kept.length && before + shares[rank] < topP"),
-    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/language_model.js", "logits[order[0]]) / (temperature || 1)", "logits[order[0]]) * (temperature || 1)"),
-    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/language_model.js", "if (uniform < end) return id;", "if (uniform <= end) return id;"),
+    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/language_model.js", "if (mass >= topP * total) break;", "if (mass + power(id) >= topP * total) break;"),
+    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/language_model.js", "logits[first]) / temperature)", "logits[first]) * temperature)"),
+    Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/language_model.js", "if (uniform < end) break;", "if (uniform <= end) break;"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_the_largest_and_what_is_drawn_of_them", f"{_BROWSER}/translator.js", "Math.floor(2 * sourceTokens) + 10", "Math.floor(2 * sourceTokens) + 1"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_activations_are_rounded_to_steps_halves_to_the_even_one", f"{_BROWSER}/linear.js", "Math.fround(Math.fround(x + 12582912) - 12582912)", "Math.round(x)"),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_capital_i_of_turkish", f"{_BROWSER}/casing.js", '.replaceAll("I", "ı")', ""),
     Mutation("tests/unit/web/test_numbers_in_javascript.py::test_a_step_has_as_many_parts_as_the_file_is_written_with", "src/dikkat/run_directory/tensor_files.py", "FINE_STEPS = 254", "FINE_STEPS = 127"),
-    Mutation("tests/unit/web/test_tokenizer.py::test_every_kind_of_vocabulary", f"{_BROWSER}/tokenizer.js", "if (rank < best)", "if (rank <= best)"),
+    Mutation("tests/unit/web/test_tokenizer.py::test_every_kind_of_vocabulary", f"{_BROWSER}/tokenizer.js", "if (ranked[at] < ranked[first]) first = at;", "if (ranked[at] <= ranked[first]) first = at;"),
     Mutation("tests/unit/web/test_model_file.py::test_rows_are_quantized_to_the_bytes_of_the_c_kernels", "src/dikkat/run_directory/tensor_files.py", "np.rint(matrix * share[:, None])", "np.floor(matrix * share[:, None] + 0.5)"),
 ]  # fmt: skip
 

@@ -19,7 +19,7 @@ from dikkat_runtime.engine.position_tables import SINUSOIDAL, sinusoids
 from dikkat_runtime.engine.settings import NATIVE, ModelSettings
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import stepwise_search
-from dikkat_runtime.engine.weights import Weights, WordRows, WordsOfBatch, encoder_layers
+from dikkat_runtime.engine.weights import Weights, WordRows, encoder_layers
 from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.native.arrays import Array, address, addresses, aligned, empty, full
 from dikkat_runtime.native.library import ACTIVATIONS, INDEX_ERROR, NOT_FINITE, Encoder, Linear, Norm, Rotation, library
@@ -150,8 +150,10 @@ def _enter(sentence: Sentence, arrays: dict[str, Array], forced: int) -> None:
 # Encode in one call of C, over texts that stand one after the other, without padding.
 
 
-Tables = Callable[[int], tuple[Array | None, tuple[Array, Array] | None]]
-"""From a length T to rows (T, D) that are added to embeddings, and cosines and sines (T, K/2) of rotary positions."""
+Rows = Callable[[int, int], Array | None]
+"""From the range of T positions to the rows (T, D) that are added to embeddings."""
+Angles = Callable[[int, int], tuple[Array, Array] | None]
+"""From the range of T positions to the cosines and sines (T, K/2) of rotary ones."""
 _COMPUTED: Mapping[str, tuple[object, ...]] = {
     **{name: values for name, values in NATIVE.items() if name in ModelSettings.__dataclass_fields__},
     "positions": (*SINUSOIDAL, "learned", "rotary"),
@@ -175,11 +177,13 @@ class EncoderKernel:
         weights: Weights,
         embedding: Array,
         scale: float,
-        tables: Tables,
+        positions: Rows,
+        angles: Angles | None = None,
         segment: Array | None = None,
     ) -> None:
         """Read the blocks of an encoder; rows of `embedding` (V, D) are scaled, and a `segment` (D,) added to them."""
-        self._settings, self._weights, self._tables, self._kept = settings, weights, tables, (embedding, segment)
+        self._settings, self._weights, self._kept = settings, weights, (embedding, segment)
+        self._positions, self._angles = positions, angles
         linears, norms = encoder_layers(weights, settings)
         if settings.embedding_norm:
             norms.append(weights.norm("embedding_norm", settings.model_dim, settings.norm_eps))
@@ -222,7 +226,8 @@ class EncoderKernel:
         starts = (c_int64 * (len(lengths) + 1))(0, *accumulate(lengths))
         # all ids one after the other, no padding
         ids = np.fromiter(chain.from_iterable(rows), np.int64, starts[-1])
-        (table, angles), linears = self._tables(longest), addresses(adapters)
+        table, linears = self._positions(0, longest), addresses(adapters)
+        angles = self._angles(0, longest) if self._angles is not None else None
         job = Encoder.from_buffer_copy(self._job)
         job.sentences, job.longest, job.threads = len(rows), longest, threads or self._weights.threads
         job.starts, job.ids, job.positions, job.pools = ctypes.addressof(starts), address(ids), address(table), pools
@@ -255,9 +260,7 @@ class NativeEngine:
         self._learned: Array | None = None
         self._table: Array = empty((0, settings.model_dim))
         self._read_embeddings(weights)
-        self._encoder = EncoderKernel(
-            settings, weights, self._source, self._scale, lambda length: (self.positions(0, length), None)
-        )
+        self._encoder = EncoderKernel(settings, weights, self._source, self._scale, self.positions)
         bias = weights.array("output_bias", settings.output_size) if settings.output_bias else None
         output = weights.matrix(self._output, bias)
         self._decoder = DecoderWeights(
@@ -304,20 +307,16 @@ class NativeEngine:
 
     def search_decoder(self, memory: Memory, options: DecodingOptions, asked: SearchRequest) -> BeamDecoder:
         """Return a decoder that takes all steps of a search in one call of C."""
-        (beam_size, _), neighbours = beam_of(options), asked.neighbours
-        words = self._words_of(memory, beam_size, neighbours)
+        (beam_size, _), neighbours, words = beam_of(options), asked.neighbours, None
+        if self._words is not None and memory.words is not None:
+            # a sentence with neighbours may write all words, since these hold any
+            near = [one is not None for one in neighbours or [None] * len(memory.words)]
+            words = self._words.of(memory.words, beam_size + 1, near)
         return BeamDecoder(self._decoder, memory, beam_size, asked.threads or self.info.threads, neighbours, words)
 
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> StepDecoder:
         """Return a decoder of single steps over encoded sources, with `beam_size` rows for each."""
         return StepDecoder(self._decoder, memory, beam_size, self.info.threads, neighbours)
-
-    def _words_of(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None]) -> WordsOfBatch | None:
-        """Return what a search may write; a sentence with neighbours may write all words, since these hold any."""
-        if self._words is None or memory.words is None:
-            return None
-        near = neighbours or [None] * len(memory.words)
-        return self._words.of(memory.words, beam_size + 1, [one is not None for one in near])
 
     def positions(self, start: int, end: int) -> Array:
         """Return the rows (end - start, D) that are added to the embeddings at these positions."""

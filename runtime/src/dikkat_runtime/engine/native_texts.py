@@ -130,7 +130,7 @@ class NativeStack:
         """What encodes in place of the blocks of the stack, where it computes all of these."""
         if stack == "encoder" and computes_encoder(settings, self.weights):
             self.kernel = EncoderKernel(
-                settings, self.weights, own.embedding, float(own.scale), own.tables, own.segment
+                settings, self.weights, own.embedding, float(own.scale), own.positions, own.angles, own.segment
             )
         self.width = settings.model_dim
         """D, the entries of a vector."""

@@ -221,15 +221,15 @@ class Stack:
         x = self.embedding[tokens] * self.scale
         if self.segment is not None:
             x = x + self.segment
-        if (table := self._table(end)) is not None:
-            x = x + table[start:end]
+        if (rows := self.positions(start, end)) is not None:
+            x = x + rows
         if self.embedding_norm is not None:
             x = self.embedding_norm(x)
         if self.widen is not None:
             x = self.widen(x)
         kinds = self.settings.layer_kinds
         near = self._near(start, end) if "window" in kinds else None
-        angles = {kind: self._angles(start, end, kind) for kind in set(kinds)}
+        angles = {kind: self.angles(start, end, kind) for kind in set(kinds)}
         for layer, block in enumerate(self.blocks):
             kind = kinds[layer % len(kinds)]
             seen = mask & near if kind == "window" and near is not None else mask
@@ -238,23 +238,19 @@ class Stack:
             cache.advance(tokens.shape[1])
         return x if self.final_norm is None else self.final_norm(x)
 
-    def tables(self, length: int) -> tuple[Array | None, tuple[Array, Array] | None]:
-        """Return what positions (length,) add to embeddings, and their rotary angles in layers that see all."""
-        return self._table(length), self._angles(0, length, "full")
-
-    def _table(self, end: int) -> Array | None:
-        """Return at least `end` rows that are added to the embeddings, or None where positions enter in attention."""
+    def positions(self, start: int, end: int) -> Array | None:
+        """Return the rows (end - start, D) added to embeddings, or None where positions enter in attention."""
         if self.position_embeddings is not None:
             if end > len(self.position_embeddings):
                 raise DataError("{tokens} tokens do not fit into {positions} learned positions; shorten the text").fill(
                     end, len(self.position_embeddings)
                 )
-            return self.position_embeddings
+            return self.position_embeddings[start:end]
         if self.settings.positions in ("rotary", "none"):
             return None
         if end > len(self._sinusoids):
             self._sinusoids = aligned(sinusoids(2 * end, self.settings.embedding_width, self.settings.positions))
-        return self._sinusoids
+        return self._sinusoids[start:end]
 
     def _near(self, start: int, end: int) -> Array | None:
         """Return the mask (T, S) of keys within the window of each query, or None where there is none."""
@@ -265,7 +261,7 @@ class Stack:
         near = np.abs(queries - keys) <= settings.attention_window
         return np.asarray(near | (queries < settings.global_tokens) | (keys < settings.global_tokens))
 
-    def _angles(self, start: int, end: int, kind: str) -> tuple[Array, Array] | None:
+    def angles(self, start: int, end: int, kind: str = "full") -> tuple[Array, Array] | None:
         """Return cosines and sines of rotary positions in layers of a kind, or None where there are none."""
         settings = self.settings
         if settings.positions != "rotary" or settings.relative_bias or kind == "unrotated":

@@ -86,8 +86,10 @@ def held_out_pairs(run: Path) -> list[tuple[str, str]]:
     return pairs[:MAX_PAIRS]
 
 
-def training_pairs(run: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterator[tuple[str, str]]:
-    """Yield the training pairs of a run directory, mixed, as its tokenizers write them; none where it has none.
+def training_pairs(
+    run: Path, tokenizers: tuple[Tokenizer, Tokenizer], *, mixed: bool = False
+) -> Iterator[tuple[str, str]]:
+    """Yield the training pairs of a run directory as its tokenizers write them; none where it has none.
 
     Raises `DataError` for a damaged file.
     """
@@ -100,8 +102,9 @@ def training_pairs(run: Path, tokenizers: tuple[Tokenizer, Tokenizer]) -> Iterat
         )
     except (OSError, EOFError, ValueError) as error:
         raise DataError("{path}: damaged ({error}); restore the file", run / "corpus", error) from None
-    # mixed, since a file in an order has other words at its end
-    for index in 2 * np.random.default_rng(1).permutation(len(offsets) // 2):
+    order = np.arange(len(offsets) // 2)
+    # a file in an order has other words at its end
+    for index in 2 * (np.random.default_rng(1).permutation(order) if mixed else order):
         source, target = (
             tokenizer.decode(ids[offsets[side] : offsets[side + 1]].tolist())
             for tokenizer, side in zip(tokenizers, (index, index + 1), strict=True)

@@ -298,7 +298,7 @@ class Translator(OpenedModel):
             def translate(texts: Sequence[str]) -> list[str]:
                 return [translation.text for translation in self.stream(texts, BEAM, notes=notes)]
 
-            lexicon = Lexicon.fit(training_pairs(path, tokenizers))
+            lexicon = Lexicon.fit(training_pairs(path, tokenizers, mixed=True))
             calibration = fit_calibration(pairs, translate, scorer, lexicon)
             calibration.write(path)
         return Judge(scorer, calibration)

@@ -186,7 +186,8 @@ class Tokenizer:
         fresh = set(chain.from_iterable(rows[index] for index in late)).difference(known)
         # a space next to other white space is in one piece with it
         words = [word for word in fresh if len(word) <= _MAX_KEPT and word and word == word.strip()]
-        known.update(zip(words, map(tuple, self._ids(words)), strict=True))
+        if words:
+            known.update(zip(words, map(tuple, self._ids(words)), strict=True))
         for index in late:
             parts[index] = list(map(known.get, rows[index]))
             if None in parts[index]:
