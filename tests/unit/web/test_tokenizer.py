@@ -18,13 +18,18 @@ from dikkat_runtime.text.foreign_tokenizer import ForeignTokenizer
 from dikkat_runtime.text.pieces import LLAMA_PIECE, QWEN_PIECE
 from dikkat_runtime.text.tokenizer import Tokenizer
 
-CORPUS = ["The old man's dog isn't tired.", "L'eau de l'été à Noël, c'est 42 fois.", "İstanbul'da IŞIK ılık, değil mi?"]
+CORPUS = [
+    "The old man's dog isn't tired.",
+    "L'eau de l'été à Noël, c'est 42 fois.",
+    "İstanbul'da IŞIK ılık, değil mi?",
+    "A zoo",
+]
 PARTS = [
     "The ", "old", "man's", " isn’t", "tired", ".", "  ", "\t", "\n", "\r\n", "\u0085", "\ufeff",
     "\u00a0", "\u202f", "\u2028", "<eos>", "<pad>", "<b>", "&amp;", "İ", "I", "ı", "i\u0307",
     "I\u0307", "Σ", "ΟΔΥΣΣΕΥΣ", "ß", "é", "e\u0301", "ﬁ", "漢字", "日本語", "👩‍👩‍👧‍👦", "🇹🇷", "שלום",
     "مرحبا", "\u202e", "\u200d", "\u0000", "\u0001", "123", "٣", "½", "a\u0308b", "'", "''", "’",
-    "-", "—", "...", "x" * 30,
+    "-", "—", "...", "x" * 30, "o" * 3, "o" * 5,
 ]  # fmt: skip
 CODE = """
 const tokenizer = new engine.Tokenizer(input.tokenizer, input.language);
