@@ -26,6 +26,7 @@ SAMPLE_SIZE, MIN_PAIRS, MIN_TRIGRAMS, MAX_LENGTH = 32, 24, 600, 200
 """Pairs that tell the languages of a memory, fewest pairs and trigrams of a side, and characters of a source."""
 MIN_LIKENESS, MIN_PROBABILITY, MARGIN = 0.57, 0.83, 0.1
 """Likeness to translations with such a mean probability of their tokens; what any may be nearer to the sources."""
+_LETTERS = re.compile(r"[^\W\d_]+")
 
 
 def read_memory(
@@ -133,8 +134,6 @@ def _table(path: Path) -> Iterator[tuple[str, str]]:
 
 
 # The text of a segment with inline tags.
-
-_LETTERS = re.compile(r"[^\W\d_]+")
 _TAG = re.compile(r"<[^<>]*>")
 _SHOWN = re.compile(r'\s(?:equiv-text|equiv|disp)="([^"]*)"')
 
