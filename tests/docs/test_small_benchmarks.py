@@ -144,7 +144,8 @@ def small(folder: Path, peers: Path) -> dict[str, Sequence[str | Path]]:
     timed = (*once, "--warm", "0", "--steps", "1", "--env", peers / "env")
     lines = folder / "sources"
     return {
-        "train_speed.py": (*timed, "--data", captions, "--size", "tiny", "--tokens", "128"),
+        "train_speed.py": (*timed, "--data", captions, "--size", "tiny", "--tokens", "128",
+                           "--peers", "huggingface float32", "huggingface bfloat16 eager"),
         "train_peers.py": (*train, "--updates", "1", "--intervals", "1", "--env-joeynmt", peers / "env-joeynmt",
                            "--env-eole", peers / "env-eole"),
         "translation_quality.py": ("--data", captions, "--minutes", "0.5", "--teachers", "0.5", "0.5",
