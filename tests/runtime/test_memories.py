@@ -88,12 +88,23 @@ def test_what_a_memory_does_not_say_is_told_with_the_count(tmp_path: Path) -> No
         ("en", "OK", "tr", "OK"),
         ("en", "empty", "tr", " "),
         ("en", "in French", "fr", "en français"),
+        ("en", "Open {file} now.", "tr", "Dosyayı şimdi açın."),
+        ("en", "Press OK.", "tr", "&lt;b&gt;Tamam&lt;/b&gt; düğmesine basın."),
+        ("en", "It rains.", "tr", "Yağmur yağıyor. Kedi evde kaldı. Köpek ise bütün gün bahçede koştu."),
+        ("en", "Saved %d files.", "tr", "%d dosya kaydedildi."),
     )
     memory = read_memory(path, ("en", "tr"), notes.append)
-    assert memory.kept == [("one small thing", "tek küçük şey"), ("OK", "OK")]
+    kept = [("one small thing", "tek küçük şey"), ("OK", "OK"), ("Saved %d files.", "%d dosya kaydedildi.")]
+    assert memory.kept == kept
     (note,) = notes
-    assert note.startswith(f"memory {path}: 2 pairs")
-    for reason in ("1 not translated", "1 with nothing on a side", "1 without a text in tr"):
+    assert note.startswith(f"memory {path}: 3 pairs")
+    for reason in (
+        "1 not translated",
+        "1 with nothing on a side",
+        "1 without a text in tr",
+        "2 with other placeholders or tags in the translation",
+        "1 with more sentences or far more text on one side",
+    ):
         assert reason in note
 
 
@@ -216,6 +227,10 @@ def test_a_memory_in_other_languages_is_refused_at_all_doors(
             read_memory(path, ("en", "tr"), translator=translator)
         with pytest.raises(DataError, match=re.escape(expected)):
             Catalog([f"en-tr={skilled}"], "float32", memories=[path])
+        known = (skilled / "corrections.json").read_bytes()
+        assert run_dikkat(["correct", str(skilled), "--file", str(path)]) == 65
+        assert expected in capsys.readouterr().err
+        assert (skilled / "corrections.json").read_bytes() == known
 
 
 def test_a_table_goes_to_the_translators_of_its_languages(
