@@ -74,11 +74,16 @@ def _fault(source: str, target: str) -> str:
         return msg("with nothing on a side")
     if is_copy(source, target):
         return msg("not translated")
-    if placeholders_differ(source, target):
+    # the name of a tag may be translated, as that of <file>
+    if placeholders_differ(source, target) or _tags(source) != _tags(target):
         return msg("with other placeholders or tags in the translation")
     if sentences_differ(source, target) or ratio(source, target) > RATIO:
         return msg("with more sentences or far more text on one side")
     return ""
+
+
+def _tags(text: str) -> int:
+    return sum(count for (kind, _), count in spans(text).items() if kind == "tag")
 
 
 def _foreign_likeness(known: KnownTranslations, translator: Translator) -> float | None:

@@ -62,11 +62,11 @@ def is_copy(source: str, target: str) -> bool:
 
 
 def placeholders_differ(source: str, target: str) -> bool:
-    """Return whether placeholders, tags and addresses on one side are not those on the other."""
-    if not any(sign in source or sign in target for sign in "%{@<&"):
+    """Return whether placeholders and addresses on one side are not those on the other."""
+    if not any(sign in source or sign in target for sign in "%{@"):
         return False
     ours, theirs = (
-        Counter({key: count for key, count in spans(text).items() if key[0] in ("placeholder", "tag", "e-mail")})
+        Counter({key: count for key, count in spans(text).items() if key[0] in ("placeholder", "e-mail")})
         for text in (source, target)
     )
     return ours != theirs

@@ -350,11 +350,20 @@ INLINE low_sums low_products(low_pairs a, low_pairs b) {
 #endif
 }
 
+typedef float loose_low __attribute__((vector_size(4 * LOW_LANES), aligned(4)));
+
 /* The entries of a row as whole numbers of at most 127 << bits; returns what they are multiplied with. */
 INLINE float whole_numbers(int16_t *to, const float *from, int64_t width, int bits) {
     float scale = scale_of_row(from, width, 1), share = share_of(scale) * (float)(1 << bits);
-    for (int64_t i = 0; i < width; i += LOW_LANES)
-        for (int j = 0; j < LOW_LANES; j++) to[i + j] = (int16_t)(int32_t)nearbyintf(from[i + j] * share);
+    int64_t i = 0;
+#if LANES >= 8
+    for (; i + 16 <= width; i += 16) {
+        __m256i first = _mm256_cvtps_epi32((__m256)(*(const loose_low *)(from + i) * share));
+        __m256i second = _mm256_cvtps_epi32((__m256)(*(const loose_low *)(from + i + 8) * share));
+        _mm256_storeu_si256((__m256i *)(to + i), _mm256_permute4x64_epi64(_mm256_packs_epi32(first, second), 0xd8));
+    }
+#endif
+    for (; i < width; i++) to[i] = (int16_t)(int32_t)nearbyintf(from[i] * share);
     return scale / (float)(1 << bits);
 }
 
@@ -365,41 +374,61 @@ INLINE void byte_down(float *low, const int16_t *entries, const float *scales, c
     int64_t width = padded(linear->inputs), step = padded(linear->rank);
     const int8_t *weight = (const int8_t *)linear->down + rank * width;
     low_sums sums[LOW_RANK_ROWS][2 * LOW_GROUP] = {{{0}}};
-    for (int64_t at = 0; at < width; at += 2, weight += 2 * LOW_RANK_OUTPUTS)
-        for (int v = 0; v < groups * LOW_GROUP; v++) {
-            const int8_t *here = weight + v / LOW_GROUP * LOW_RANK_OUTPUTS * width + v % LOW_GROUP * 2 * LOW_LANES;
-            low_pairs w = pairs_of_bytes(here);
-            for (int r = 0; r < rows; r++) sums[r][v] += low_products(w, repeated_pair(entries + r * width + at));
-        }
-    for (int r = 0; r < rows; r++)
+    for (int64_t at = 0; at < width; at += 2, weight += 2 * LOW_RANK_OUTPUTS) {
+        low_pairs w[2 * LOW_GROUP];
+#pragma GCC unroll 4
         for (int v = 0; v < groups * LOW_GROUP; v++)
-            for (int i = 0; i < LOW_LANES; i++) {
-                int64_t own = rank + v * LOW_LANES + i;
-                low[r * step + own] = (float)sums[r][v][i] * (scales[r] * linear->low_scales[own]);
-            }
+            w[v] = pairs_of_bytes(weight + v / LOW_GROUP * LOW_RANK_OUTPUTS * width + v % LOW_GROUP * 2 * LOW_LANES);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            low_pairs x = repeated_pair(entries + r * width + at);
+#pragma GCC unroll 4
+            for (int v = 0; v < groups * LOW_GROUP; v++) sums[r][v] += low_products(w[v], x);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < groups * LOW_GROUP; v++) {
+            int64_t own = rank + v * LOW_LANES;
+            low_vec by = *(const loose_low *)(linear->low_scales + own) * scales[r];
+            *(loose_low *)(low + r * step + own) = __builtin_convertvector(sums[r][v], low_vec) * by;
+        }
 }
 
-/* Adds to outputs from `output` on, `vectors` of them or as many as `count`, of `rows` rows what `lows` times up is. */
+/* One expression, so that compilers fuse product and sum everywhere or nowhere. */
+INLINE low_vec with_product(low_vec before, low_sums sums, float scale) {
+    return before + __builtin_convertvector(sums, low_vec) * scale;
+}
+
+/* Adds to `vectors` whole ones of outputs from `output` on, of which there are `count`, of `rows` rows what `lows` times up is. */
 INLINE void byte_up(float *to, int64_t to_step, const int16_t *lows, const float *scales, const Linear *linear, int64_t output,
                     int64_t count, const int rows, const int vectors) {
     int64_t rank = linear->rank, step = padded(rank);
     const int8_t *weight = (const int8_t *)linear->up + output / BYTE_PANEL * BYTE_PANEL * rank + output % BYTE_PANEL * 2;
     low_sums sums[LOW_RANK_ROWS][BYTE_PANEL / LOW_LANES] = {{{0}}};
-    for (int64_t at = 0; at < rank; at += 2, weight += 2 * BYTE_PANEL)
+    for (int64_t at = 0; at < rank; at += 2, weight += 2 * BYTE_PANEL) {
+        low_pairs x[LOW_RANK_ROWS];
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) x[r] = repeated_pair(lows + r * step + at);
+#pragma GCC unroll 16
         for (int v = 0; v < vectors; v++) {
             low_pairs w = pairs_of_bytes(weight + v * 2 * LOW_LANES);
-            for (int r = 0; r < rows; r++) sums[r][v] += low_products(w, repeated_pair(lows + r * step + at));
+#pragma GCC unroll 4
+            for (int r = 0; r < rows; r++) sums[r][v] += low_products(w, x[r]);
         }
+    }
+#pragma GCC unroll 4
     for (int r = 0; r < rows; r++)
+#pragma GCC unroll 16
         for (int v = 0; v < vectors; v++) {
-            int64_t left = smaller_of(LOW_LANES, count - v * LOW_LANES);
             float *own = to + r * to_step + output + v * LOW_LANES;
-            low_vec before, after = __builtin_convertvector(sums[r][v], low_vec) * scales[r];
-            if (left == LOW_LANES) {
-                memcpy(&before, own, sizeof before);
-                before += after, memcpy(own, &before, sizeof before);
-            } else
-                for (int i = 0; i < left; i++) own[i] += after[i];
+            int64_t left = 4 * smaller_of(LOW_LANES, count - v * LOW_LANES);
+            low_vec some = {0};
+            if (count >= vectors * LOW_LANES)
+                *(loose_low *)own = with_product(*(const loose_low *)own, sums[r][v], scales[r]);
+            else if (left > 0)
+                memcpy(&some, own, left), some = with_product(some, sums[r][v], scales[r]), memcpy(own, &some, left);
         }
 }
 
