@@ -44,7 +44,7 @@ class Linear(ctypes.Structure):
         *_numbers("inputs", "outputs"),
         *_addresses("packed_weight", "packed_scale", "packed_shift"),
         ("rank", c_int64),
-        *_addresses("down", "up"),
+        *_addresses("down", "up", "low_scales"),
     ]
 
 

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -137,22 +137,25 @@ class General:
     """"old" where people wrote the held-out references, "written" where the base did, "" where there are none."""
 
     @classmethod
-    def of(cls, base: Base, keep: Sequence[Path], new_pairs: int) -> "General":
+    def of(cls, base: Base, keep: Sequence[Path], new_pairs: int, note: Callable[[str], object]) -> "General":
         """Return general text for `new_pairs` of a new kind: the base's own, what `keep` holds, or bundled sentences.
 
-        Memories have pairs that people translated; one-sided text is translated by the base. Raises `DataError`,
-        `UsageError` or `MissingInputError` for a file of `keep`.
+        Memories have pairs that people translated, with a `note` of what is left out; one-sided text is translated by
+        the base. Raises `DataError`, `UsageError` or `MissingInputError` for a file of `keep`.
         """
         own = [Pair(*lines, 0) for lines in zip(*held_out_lines(base.run), strict=True)][:MAX_GENERAL]
         wanted = min(MAX_WRITTEN, round(OLD_PAIRS_PER_NEW * new_pairs) + MAX_GENERAL)
         tables = [path for path in keep if is_memory(path)]
         languages = (base.config.data.source_language, base.config.data.target_language)
-        pairs = [Pair(*pair, 0) for path in tables for pair in read_memory(path, languages).kept][:wanted]
+        translator = Translator.load(base.run.path, "auto")
+        translator.corrections = None
+        read_pairs = partial(read_memory, languages=languages, note=note, translator=translator)
+        pairs = [Pair(*pair, 0) for path in tables for pair in read_pairs(path).kept][:wanted]
         read = (line.strip() for path in keep if path not in tables for line in read_lines(path) if has_words(line))
         lines = iter(dict.fromkeys(read))
         if not keep and not (base.run.path / "corpus").is_dir():
             lines = _bundled(languages[0], wanted)
-        written = _written(base, list(islice(lines, wanted - len(pairs))))
+        written = _written(translator, list(islice(lines, wanted - len(pairs))))
         if own or not (pairs or written):
             return cls([*pairs, *written], own, "old" if own else "")
         some = pairs or written
@@ -164,12 +167,8 @@ class General:
         return cls([*train, *(written if pairs else ())], held_out, "old" if pairs else "written")
 
 
-def _written(base: Base, texts: list[str]) -> list[Pair]:
+def _written(translator: Translator, texts: list[str]) -> list[Pair]:
     """Return texts with the translations that the base finishes."""
-    if not texts:
-        return []
-    translator = Translator.load(base.run.path, "auto")
-    translator.corrections = None
     lines = translator.stream(texts, DecodingOptions(scores=False))
     return [
         Pair(text, line.text, 0) for text, line in zip(texts, lines, strict=True) if line.text.strip() and line.finished
