@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 import torch
 from tests.browser_engine import in_node
-from tests.parity.test_huggingface_families import DECODERS, saved
+from tests.parity.family_shapes import DECODERS
+from tests.parity.test_huggingface_families import saved
 
 from dikkat.interop.importing import Imported, read_foreign, write_run
 from dikkat.web.opening import open_for_web
@@ -26,7 +27,11 @@ transformers = pytest.importorskip(
 )
 pytestmark = pytest.mark.peer
 
-REFUSED = {"bloom": "model.positions = alibi", "gemma2": "model.attention_softcap = 50.0"}
+REFUSED = {
+    **{name: "model.positions = alibi" for name in DECODERS if name.startswith("bloom")},
+    "gemma2": "model.attention_softcap = 50.0",
+    "gemma2-caps": "model.attention_softcap = 2.0",
+}
 BY_DAY = ("llama", "gpt2", "qwen2", "pythia", "gemma")
 """The others are computed at night."""
 COMPUTED = [name for name in DECODERS if name not in REFUSED]

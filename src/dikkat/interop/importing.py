@@ -12,7 +12,7 @@ from dikkat.interop import scratch_gpt
 from dikkat.interop.argos_package import is_argos, read_argos
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
-from dikkat.interop.family import Family, Head, Keys, family_of, table
+from dikkat.interop.family import Family, Head, Keys, family_of, settings_of, table
 from dikkat.interop.family_settings import classifier_section, fold_segments, is_regression, labels_of, transform_of
 from dikkat.interop.foreign_translator import ForeignTranslator, checked_settings, imported_card, our_shapes
 from dikkat.interop.gguf import SUFFIX, GgufCheckpoint, GgufFile, gguf_checkpoint, gguf_settings, gguf_tokenizer
@@ -96,7 +96,10 @@ def read_foreign(folder: Path, layout: str | None = None, task: str | None = Non
                 return read(folder)
         if folder.suffix == SUFFIX:
             require_exists(folder)
-            return _with_checked_tokenizer(read_gguf(folder, task), folder)
+            file = GgufFile(folder)
+            theirs = gguf_settings(file)
+            model = read_family(folder, theirs, family_of(theirs), task, checkpoint=gguf_checkpoint(file, theirs))
+            return _with_checked_tokenizer(replace(model, tokenizer=gguf_tokenizer(file)), folder)
     require_folder(folder)
     backbone = backbone_folder(folder)
     require_other_than_programs(backbone)
@@ -145,15 +148,6 @@ def write_run(imported: Imported | ForeignTranslator, out: Path, source: Path, c
         run.write_card(_card(imported, out.resolve().name, source, command))
 
 
-def read_gguf(path: Path, task: str | None = None) -> Imported:
-    """Read the language model in a GGUF file. Raises `MissingInputError` or `DataError` as `read_foreign`."""
-    file = GgufFile(path)
-    theirs = gguf_settings(file)
-    family = family_of(theirs)
-    imported = read_family(path, theirs, family, task, checkpoint=gguf_checkpoint(file, theirs))
-    return replace(imported, tokenizer=gguf_tokenizer(file))
-
-
 def read_family(
     folder: Path,
     theirs: ForeignSettings,
@@ -173,7 +167,12 @@ def read_family(
     heads = family.heads if head is None else _others(family, head.keys)
     if checkpoint is None:
         checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, heads, family.constants)
-    values = family.settings(theirs, checkpoint.weights)
+    for name in (family.layers, "n_layer", "num_hidden_layers"):  # before the settings, which tell of every layer
+        if isinstance(layers := theirs.values.get(name), int | float) and layers > (count := len(checkpoint.weights)):
+            raise DataError("{path}: {name} is {layers:,}, but {file} has only {count:,} weights").fill(
+                theirs.path, name, layers, checkpoint.path.name, count
+            )
+    values = settings_of(family, theirs, checkpoint.weights)
     keys: Keys = {
         **family.keys(checked_settings(ModelConfig, values, theirs.path), theirs),
         **(head.keys if head else {}),
@@ -193,13 +192,12 @@ def read_family(
     if head is not None:
         keys = fold_segments(keys, values)
     model = checked_settings(ModelConfig, values, theirs.path)
-    return _by_tables(folder, theirs, family, checkpoint, keys, model, kind, section, labels)
+    return _by_tables(folder, theirs, checkpoint, keys, model, kind, section, labels)
 
 
 def _by_tables(
     folder: Path,
     theirs: ForeignSettings,
-    family: Family,
     checkpoint: Checkpoint,
     keys: Keys,
     model: ModelConfig,
@@ -210,17 +208,6 @@ def _by_tables(
     config_kind, length, build = _KINDS[kind]
     values = {length: min(model.max_positions, MAX_LENGTH), **section}
     head_config = checked_settings(config_kind, values, theirs.path)
-    layers = model.decoder_layers if kind == "lm" else model.encoder_layers
-    if layers > len(checkpoint.weights):
-        count = len(checkpoint.weights)
-        raise DataError(
-            "{path}: {name} is {layers:,}, but {file} has only {count:,} weights",
-            theirs.path,
-            family.layers,
-            layers,
-            checkpoint.path.name,
-            count,
-        )
     shapes = our_shapes(model, lambda factory: build(factory, head_config, len(labels)), theirs.path)
     dense = dense_weights(folder, shapes) if kind == "encoder" else {}
     shapes = {name: shape for name, shape in shapes.items() if name not in dense}

@@ -43,10 +43,12 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
         theirs.require("use_bidirectional_attention", False)
     sizes, width = decoder_sizes(theirs)
     bias = theirs.values.get("attention_bias", False) is True
+    # gelu of the first is its approximation
+    named, gelu = ("act", "gelu_tanh") if kind == _FIRST else ("activation", "gelu")
     model = {
         **sizes,
         **rotary_settings(theirs, width, 1e6 if kind == "gemma3_text" else 1e4, kind="full_attention"),
-        "activation": theirs.choice("hidden_activation", "gelu_pytorch_tanh", ACTIVATIONS, GATED),
+        "activation": theirs.choice(f"hidden_{named}", "gelu_pytorch_tanh", {**ACTIVATIONS, "gelu": gelu}, GATED),
         "norm": "rms",
         "norm_eps": theirs.number("rms_norm_eps", 1e-6),
         "norm_placement": "pre" if kind == _FIRST else "both",
