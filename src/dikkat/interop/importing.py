@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from dikkat.config import ClassifierConfig, DataConfig, EncoderConfig, LanguageModelConfig, ModelConfig
 from dikkat.interop import scratch_gpt
 from dikkat.interop.argos_package import is_argos, read_argos
+from dikkat.interop.chat_template import chat_texts, template_settings
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
 from dikkat.interop.family import Family, Head, Keys, family_of, table
@@ -155,13 +156,9 @@ def read_gguf(path: Path, task: str | None = None) -> Imported:
 
 
 def read_family(
-    folder: Path,
-    theirs: ForeignSettings,
-    family: Family,
-    task: str | None = None,
-    *,
+    folder: Path, theirs: ForeignSettings, family: Family, task: str | None = None, *,
     checkpoint: Checkpoint | None = None,
-) -> Imported:
+) -> Imported:  # fmt: skip
     """Read the model in a folder, whose backbone has the settings `theirs`, by the tables of its family.
 
     The `checkpoint` is that of another file, where the folder holds none. A `task` says what an encoder is read for.
@@ -189,7 +186,7 @@ def read_family(
         # the stack of a language model is called decoder
         stack = {name: at for name, at in keys.items() if name.startswith("encoder.")}
         keys = {**keys, **{f"decoder{name.removeprefix('encoder')}": at for name, at in stack.items()}}
-        section = {"objective": "masked"}
+        section = {"objective": "masked", "chat": {}}
     if head is not None:
         keys = fold_segments(keys, values)
     model = checked_settings(ModelConfig, values, theirs.path)
@@ -197,18 +194,13 @@ def read_family(
 
 
 def _by_tables(
-    folder: Path,
-    theirs: ForeignSettings,
-    family: Family,
-    checkpoint: Checkpoint,
-    keys: Keys,
-    model: ModelConfig,
-    kind: str,
-    section: Mapping[str, object],
-    labels: tuple[str, ...],
-) -> Imported:
+    folder: Path, theirs: ForeignSettings, family: Family, checkpoint: Checkpoint, keys: Keys, model: ModelConfig,
+    kind: str, section: Mapping[str, object], labels: tuple[str, ...],
+) -> Imported:  # fmt: skip
     config_kind, length, build = _KINDS[kind]
-    values = {length: min(model.max_positions, MAX_LENGTH), **section}
+    chat = theirs.values if isinstance(checkpoint, GgufCheckpoint) else template_settings(theirs.path.parent)
+    own = {"chat": chat_texts(chat)} if kind == "lm" else {}
+    values = {length: min(model.max_positions, MAX_LENGTH), **own, **section}
     head_config = checked_settings(config_kind, values, theirs.path)
     layers = model.decoder_layers if kind == "lm" else model.encoder_layers
     if layers > len(checkpoint.weights):
