@@ -47,6 +47,8 @@ class LanguageModelConfig(Section):
     """Most tokens that the model sees at once, in training and in writing."""
     masked_share: float = Field(0.15, gt=0.0, lt=1.0)
     """Share of the tokens to predict where the objective is masked."""
+    chat: dict[str, str] = Field(default_factory=dict)
+    """Texts between messages of an imported chat template, by the roles before and after, none being an end."""
 
 
 class ClassifierConfig(Section):

@@ -199,6 +199,10 @@ def gguf_settings(file: GgufFile) -> ForeignSettings:
     values = {name: file.values[f"{kind}.{own}"] for name, own in _SETTINGS.items() if f"{kind}.{own}" in file.values}
     size = len(file.values.get("tokenizer.ggml.tokens", ()))
     own = {"model_type": kind, "vocab_size": size, "tie_word_embeddings": "output.weight" not in file.tensors}
+    values["chat_template"] = file.values.get("tokenizer.chat_template")
+    for name in ("bos", "eos"):
+        if (token := file.values.get(f"tokenizer.ggml.{name}_token_id")) is not None:
+            values[f"{name}_token"] = file.values["tokenizer.ggml.tokens"][token]
     return ForeignSettings(file.path, {**values, **own})
 
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from dikkat.config import ClassifierConfig, DataConfig, EncoderConfig, LanguageModelConfig, ModelConfig
 from dikkat.interop import scratch_gpt
 from dikkat.interop.argos_package import is_argos, read_argos
+from dikkat.interop.chat_template import chat_texts, template_settings
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
 from dikkat.interop.family import Family, Head, Keys, family_of, settings_of, table
@@ -149,13 +150,9 @@ def write_run(imported: Imported | ForeignTranslator, out: Path, source: Path, c
 
 
 def read_family(
-    folder: Path,
-    theirs: ForeignSettings,
-    family: Family,
-    task: str | None = None,
-    *,
+    folder: Path, theirs: ForeignSettings, family: Family, task: str | None = None, *,
     checkpoint: Checkpoint | None = None,
-) -> Imported:
+) -> Imported:  # fmt: skip
     """Read the model in a folder, whose backbone has the settings `theirs`, by the tables of its family.
 
     The `checkpoint` is that of another file, where the folder holds none. A `task` says what an encoder is read for.
@@ -188,7 +185,7 @@ def read_family(
         # the stack of a language model is called decoder
         stack = {name: at for name, at in keys.items() if name.startswith("encoder.")}
         keys = {**keys, **{f"decoder{name.removeprefix('encoder')}": at for name, at in stack.items()}}
-        section = {"objective": "masked"}
+        section = {"objective": "masked", "chat": {}}
     if head is not None:
         keys = fold_segments(keys, values)
     model = checked_settings(ModelConfig, values, theirs.path)
@@ -206,7 +203,9 @@ def _by_tables(
     labels: tuple[str, ...],
 ) -> Imported:
     config_kind, length, build = _KINDS[kind]
-    values = {length: min(model.max_positions, MAX_LENGTH), **section}
+    chat = theirs.values if isinstance(checkpoint, GgufCheckpoint) else template_settings(theirs.path.parent)
+    own = {"chat": chat_texts(chat)} if kind == "lm" else {}
+    values = {length: min(model.max_positions, MAX_LENGTH), **own, **section}
     head_config = checked_settings(config_kind, values, theirs.path)
     shapes = our_shapes(model, lambda factory: build(factory, head_config, len(labels)), theirs.path)
     dense = dense_weights(folder, shapes) if kind == "encoder" else {}

@@ -196,18 +196,17 @@ def _language_model(run: Path, config: Mapping[str, Any], precision: NativePreci
     context = int(section(config, "language_model", run).get("context", 256))
     language = str(section(config, "data", run).get("source_language", ""))
     tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
-    details = {"context": context, "objective": engine.objective, **asdict(special_tokens_of(tokenizer))}
+    chat = section(config, "language_model", run).get("chat", {})
+    # a page asks one question
+    asked = {"chat": [chat.get(" user"), chat.get("user ")], **asdict(special_tokens_of(tokenizer, chat))}
+    details = {"context": context, "objective": engine.objective, **asked}
     return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})
 
 
 def _reader(
-    run: Path,
-    config: Mapping[str, Any],
-    engine: NativeStack,
-    precision: NativePrecision,
-    details: Mapping[str, Any],
-    more: Mapping[str, Array] = MappingProxyType({}),
-) -> WebModel:
+    run: Path, config: Mapping[str, Any], engine: NativeStack, precision: NativePrecision,
+    details: Mapping[str, Any], more: Mapping[str, Array] = MappingProxyType({}),
+) -> WebModel:  # fmt: skip
     """Return a model of one stack, whose weights `engine` has asked for by name and shape."""
     settings = engine.stack.settings
     language = str(section(config, "data", run).get("source_language", ""))

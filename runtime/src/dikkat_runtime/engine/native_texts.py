@@ -44,15 +44,9 @@ class TextWriter:
     """A writer of R rows that begin with `prompts` (R, P), on any engine; see `WritingEngine.write`."""
 
     def __init__(
-        self,
-        next_logits: NextLogits,
-        start_cache: Callable[[], RowCache],
-        prompts: Array,
-        context: int,
-        options: GenerationOptions,
-        forbidden: Sequence[int] = (),
-        numbers: Sequence[int] | None = None,
-    ) -> None:
+        self, next_logits: NextLogits, start_cache: Callable[[], RowCache], prompts: Array, context: int,
+        options: GenerationOptions, forbidden: Sequence[int] = (), numbers: Sequence[int] | None = None,
+    ) -> None:  # fmt: skip
         """Raises `ValueError` for prompts without tokens or longer than the context."""
         if not 1 <= prompts.shape[1] <= context:
             raise ValueError(f"a prompt must have 1 to {context} tokens, but has {prompts.shape[1]}")
@@ -103,16 +97,10 @@ class NativeStack:
     """The common part of the engines of texts: one stack of blocks, and the weights that it reads."""
 
     def __init__(
-        self,
-        settings: ModelSettings,
-        arrays: MutableMapping[str, Array],
-        where: str,
-        stack: Literal["encoder", "decoder"],
-        embedding: str,
-        precision: Precision,
-        threads: int | None,
+        self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str,
+        stack: Literal["encoder", "decoder"], embedding: str, precision: Precision, threads: int | None,
         segments: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Take over `arrays` by their names; `where` is their file, for messages. Raises as `NativeEngine`.
 
         Texts are of the first of so many `segments`, or of none.
@@ -147,20 +135,10 @@ class NativeClassifier(NativeStack):
     """The native engine of a classifier: encoder, pooling and output layer."""
 
     def __init__(
-        self,
-        settings: ModelSettings,
-        arrays: MutableMapping[str, Array],
-        where: str,
-        *,
-        pooling: Pooling,
-        outputs: int,
-        is_binary: bool = False,
-        per_token: bool = False,
-        transform: str | None = None,
-        transform_norm: bool = False,
-        precision: Precision = "float32",
-        threads: int | None = None,
-    ) -> None:
+        self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str, *, pooling: Pooling,
+        outputs: int, is_binary: bool = False, per_token: bool = False, transform: str | None = None,
+        transform_norm: bool = False, precision: Precision = "float32", threads: int | None = None,
+    ) -> None:  # fmt: skip
         """A layer with the non-linearity `transform`, and with a norm, may stand between pooling and output.
 
         Where it is `per_token`, each id has logits of its own.
@@ -222,19 +200,10 @@ class NativeEncoder(NativeStack):
     """The native engine of an imported sentence encoder, pooled as its makers did."""
 
     def __init__(
-        self,
-        settings: ModelSettings,
-        arrays: MutableMapping[str, Array],
-        where: str,
-        *,
-        segments: int,
-        pooling: str,
-        has_pooler: bool,
-        normalize: bool,
-        dense: Sequence[tuple[int, str]] = (),
-        precision: Precision = "float32",
-        threads: int | None = None,
-    ) -> None:
+        self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str, *, segments: int,
+        pooling: str, has_pooler: bool, normalize: bool, dense: Sequence[tuple[int, str]] = (),
+        precision: Precision = "float32", threads: int | None = None,
+    ) -> None:  # fmt: skip
         """A text is of the first of `segments` kinds; its vector is divided by its length where they `normalize`.
 
         The `pooling` is a name of `pooled_by` or "pooler", and layers of the widths and non-linearities `dense` follow.
@@ -268,15 +237,9 @@ class NativeLanguageModel(NativeStack):
     """The native engine of a language model: embedding, blocks and output matrix."""
 
     def __init__(
-        self,
-        settings: ModelSettings,
-        arrays: MutableMapping[str, Array],
-        where: str,
-        *,
-        objective: Objective = "causal",
-        precision: Precision = "float32",
-        threads: int | None = None,
-    ) -> None:
+        self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str, *,
+        objective: Objective = "causal", precision: Precision = "float32", threads: int | None = None,
+    ) -> None:  # fmt: skip
         """Raises as `NativeStack`."""
         embedding = "output_weight" if settings.tie_embeddings else "embedding.weight"
         super().__init__(settings, arrays, where, "decoder", embedding, precision, threads)
@@ -290,10 +253,8 @@ class NativeLanguageModel(NativeStack):
             self._dense = Linear(self.weights, "output_transform.dense", width, settings.model_dim)
             self._norm = Norm(self.weights, "output_transform.norm", settings, width)
         bias = self.weights.array("output_bias", settings.vocab_size) if self.weights.has("output_bias") else None
-        weight = self.weights.array("output_weight", settings.vocab_size, width)
         # four bits of the output matrix cost more perplexity than those of all blocks
-        grouped = self.weights.grouped(weight, bias, bits=8) if self.weights.group_bits else None
-        self._output = self.weights.matrix(weight, bias) if grouped is None else grouped
+        self._output = self.weights.output(self.weights.table("output_weight", settings.vocab_size, width), bias)
         self.weights.check_all_used()
 
     def hidden(self, rows: Rows) -> Memory:
@@ -323,14 +284,9 @@ class NativeLanguageModel(NativeStack):
         return total
 
     def write(
-        self,
-        prompts: Array,
-        context: int,
-        options: GenerationOptions,
-        *,
-        forbidden: Sequence[int] = (),
+        self, prompts: Array, context: int, options: GenerationOptions, *, forbidden: Sequence[int] = (),
         numbers: Sequence[int] | None = None,
-    ) -> TextWriter:
+    ) -> TextWriter:  # fmt: skip
         """Begin to continue prompts (R, P); see `WritingEngine`."""
         return TextWriter(self.next_logits, KeyValueCache, prompts, context, options, forbidden, numbers)
 

@@ -156,6 +156,21 @@ class Weights:
         self._kept.append(packed)
         return layer
 
+    def table(self, name: str, rows: int, width: int) -> Array | Grouped:
+        """Return a matrix whose rows are embeddings: where layers are in groups, in groups too, of eight bits."""
+        if not self.group_bits:
+            return self.array(name, rows, width)
+        if (name, rows) not in self._shared:
+            self._shared[name, rows] = self.grouped(self._copy(name, rows, width), None, bits=8)
+        packed: Grouped = self._shared[name, rows]
+        return packed
+
+    def output(self, table: Array | Grouped, bias: Array | None) -> Linear | Grouped:
+        """Return the linear layer of a matrix, which may be a table of embeddings too."""
+        if isinstance(table, Grouped):
+            return Grouped(table.weight, address(bias), table.inputs, table.outputs, table.bits)
+        return self.matrix(table, bias)
+
     def recurrent(self, name: str, width: int) -> Linear:
         """Return content (no bias) and forget gate of a recurrent unit as one linear layer, the content first."""
         parts = [f"{name}.{part}.weight" for part in ("content", "forget")]
