@@ -3,10 +3,10 @@
 Setting: multi30k en-de, joint BPE of 8,000 entries, 3+3 layers, D=256, F=1024, H=4, batches of at most 4,096 padded
 tokens, dropout 0.1, label smoothing 0.1; with --size large 6+6 layers, D=512, F=2048, H=8. Both sides get the same
 batches of ids, the same number of threads and the same PyTorch; they run in turn, each time in a fresh process. The
-peer runs in float32 and under bfloat16 autocast, with its default attention (sdpa) and with eager attention, or in those
-of the four that `--peers` names; dikkat is compared with the fastest. The highest resident memory of each side is taken, and in the same
-rounds the rate of the bare matrix products. A share of peak is one of the products in the type of the weights that
-are computed with, bfloat16 or float32, also where dikkat multiplies in eight bits.
+peer runs in float32 and under bfloat16 autocast, with its default attention (sdpa) and with eager attention, or in
+those of these four that `--peers` names; dikkat is compared with the fastest. The highest resident memory of each side
+is taken, and in the same rounds the rate of the bare matrix products. A share of peak is one of the products in the
+type of the weights that are computed with, bfloat16 or float32, also where dikkat multiplies in eight bits.
 
 A table goes to standard error, one JSON line to standard output. Exit codes: 66 the data is not there, 1 a side failed.
 """
@@ -98,7 +98,7 @@ def parse() -> argparse.Namespace:
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
     known.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     known.add_argument("--env", type=Path, default=HERE / ".venv-huggingface", help="where the peer is installed")
-    known.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS), help="forms of the peer; all if absent")
+    known.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS), help="its forms; all if absent")
     options = known.parse_args()
     if not options.peers:
         known.error("--peers needs one form of the peer at least")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from functools import partial
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, cast
@@ -95,7 +97,7 @@ def test_an_imported_decoder_writes_what_the_native_engine_writes(name: str, tmp
         for prompt in PROMPTS:
             writer = native.engine.write(np.array([native.encode(prompt)]), native.context, options)
             tokens = (writer.step()[0] for _ in range(options.max_tokens))
-            going = takewhile(native.special_tokens.end.__ne__, tokens)
+            going = takewhile(partial(operator.ne, native.special_tokens.end), tokens)
             expected.append([int(token) for token in going])
         model_file = open_for_web(run, precision).encode()
         assert in_node(tmp_path / precision, WRITE, {"prompts": PROMPTS}, run=model_file) == expected, precision

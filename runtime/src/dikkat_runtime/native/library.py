@@ -241,6 +241,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "top_entries": [c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "normalizers": [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "searches_per_thread": [search, decoder],
+        "hash_words": [*[c_void_p] * 2, c_int64, *[c_void_p] * 2, c_int64],
         "score_by_table": [POINTER(TablePart), c_int64, c_int64, *[c_void_p] * 2, c_int64, *[c_void_p] * 2, c_int64],
         "search_until": [search, decoder, c_int64],
     }
@@ -248,5 +249,5 @@ def _declare(loaded: ctypes.CDLL) -> None:
         function = getattr(loaded, name)
         function.argtypes = types
         function.restype = None if name.startswith(_WITHOUT_RESULT) else c_int
-    for name in ("decoder_scratch", "searches_per_thread", "grouped_bytes"):
+    for name in ("decoder_scratch", "searches_per_thread", "grouped_bytes", "hash_words"):
         getattr(loaded, name).restype = c_int64

@@ -9,9 +9,17 @@ import numpy as np
 
 from dikkat.data.labelled import LabelledText
 from dikkat.evaluation.classification import class_scores, label_scores
-from dikkat.tasks.classification.table_fitting import wanted_outputs
+from dikkat.tasks.classification.table_fitting import (
+    kernel_threads,
+    ngram_features,
+    of_length_one,
+    sparse,
+    wanted_outputs,
+)
 from dikkat_runtime.errors import msg
 from dikkat_runtime.tasks.classifier import score_column
+from dikkat_runtime.tasks.word_table import TablePart
+from dikkat_runtime.text.text_ngrams import NgramReader
 
 MAX_CHARACTERS = 2_000_000
 """Characters up to which n-grams of characters are counted, too."""
@@ -47,9 +55,9 @@ def fit_baseline(
     characters = sum(len(text.text) for text in train)
     step = -(-characters // MAX_FITTED)
     fitted = [train[index] for index in range(0, len(train), step)]
-    vectorizer = _vectorizer(2 if len(fitted) > _MANY else 1, has_characters=characters <= MAX_CHARACTERS)
-    features = vectorizer.fit_transform([text.text for text in fitted])
-    held_out = vectorizer.transform([text.text for text in validation])
+    texts, others = ([text.text for text in part] for part in (fitted, validation))
+    kinds = ("words", "characters") if characters <= MAX_CHARACTERS else ("words",)
+    features, held_out = _tf_idf(kinds, texts, others, 2 if len(fitted) > _MANY else 1)
     is_multi_label = settings.get("objective") == "multi_label"
     wanted, right = (wanted_outputs(part, labels, is_multi_label=True) for part in (fitted, validation))
     balance = "balanced" if settings.get("balance") else None
@@ -82,14 +90,19 @@ def compared(score: float, other: float) -> str:
     ).fill(other, score)
 
 
-def _vectorizer(least: int, *, has_characters: bool) -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import make_union
+def _tf_idf(kinds: Sequence[str], texts: Sequence[str], others: Sequence[str], least: int) -> tuple[Any, Any]:
+    """Return what TfidfVectorizer of scikit-learn does, sooner, of texts to fit to and of others.
 
-    # words of one letter too, and texts without any word of two
-    shared = {"min_df": least, "sublinear_tf": True, "dtype": np.float32}
-    words = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]", **shared)
-    if not has_characters:
-        return words
-    letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), **shared)
-    return make_union(words, letters)
+    N-grams of each kind, up to pairs of words, count if they stand in so many texts.
+    """
+    from scipy.sparse import hstack
+
+    reader, blocks = NgramReader(threads=kernel_threads(), max_words=2), []
+    parts, features = ngram_features(kinds, reader, texts, 1, least)
+    for kind, block in features.items():
+        kept = np.flatnonzero(np.bincount(block.indices, minlength=block.shape[1]) >= least)
+        part = TablePart(kind, parts[kind].hashes[kept], parts[kind].idf[kept])
+        held_out = sparse(part, part.ngrams(reader, others), len(others))
+        blocks.append((of_length_one(block[:, kept]), held_out))
+    fitted, others_of = (hstack(column, format="csr") for column in zip(*blocks, strict=True))
+    return fitted, others_of

@@ -156,8 +156,8 @@ def _classifier(
 
 
 _ENCODED_AT_ONCE = 1_000
-VOCABULARY_TEXTS = 1_000_000
-"""Texts that a vocabulary is learned from; of more, so many are drawn by the seed."""
+VOCABULARY_CHARACTERS = 8_000_000
+"""Characters that a vocabulary is learned from; of more, texts are drawn by the seed."""
 LABEL_BREAK = "\t"
 """Separator between the labels of a held-out text."""
 _NO_TEST: Settings = {"data": {"test_pairs": 0}}
@@ -254,8 +254,8 @@ def _tokenizer(request: Request, parts: Parts, config: RunConfig, run: RunDirect
         return take_tokenizer(run, request.start, config.model.vocab_size)
     language = config.data.source_language
     texts = parts.train
-    if len(texts) > VOCABULARY_TEXTS:
-        texts = texts.sample(VOCABULARY_TEXTS, config.training.seed)
+    if (characters := sum(map(len, texts.texts))) > VOCABULARY_CHARACTERS:
+        texts = texts.sample(max(1, len(texts) * VOCABULARY_CHARACTERS // characters), config.training.seed)
         parts.report.notes.append(
             msg("vocabulary: learned from {count:,} texts that were drawn by the seed", len(texts))
         )
