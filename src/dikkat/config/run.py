@@ -74,6 +74,13 @@ class ClassifierConfig(Section):
     """Whether each class counts the same in training however rare, and the best weights are those of macro F1."""
     word_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Probability of hiding a token from attention and pooling, in training."""
+    seen_tokens: int | None = Field(None, gt=1)
+    """Tokens that an update reads of a text, about: of a longer one runs of 16, drawn anew each time; left out, all."""
+    still_layers: int = Field(0, ge=0)
+    """Layers, from the first, that stay as they begin with --from, and the embeddings with them; 0 trains all."""
+    table_rise: float = Field(0.0, ge=0.0, le=1.0)
+    """Share of the run in which the word table comes into the loss, little by little: the encoder first learns what the
+    table knows, too."""
     word_table: bool = False
     """Whether a table of n-grams of words and characters over the whole text scores first, and the encoder learns what
     it leaves: fitted to the training texts as a linear model, before the encoder is trained."""

@@ -66,10 +66,10 @@ class ClassificationTask:
         self.model = model
         self.corpus = corpus
         self.labels = tuple(labels)
-        targets = np.zeros(len(corpus), np.int64)
+        lengths, seen = corpus.lengths("source"), config.classifier.seen_tokens
         self.plan = BatchPlan(
-            corpus.lengths("source"),
-            targets,
+            lengths if seen is None else np.minimum(lengths[:], seen),
+            np.zeros(len(corpus), np.int64),
             config.training.tokens_per_batch,
             config.training.seed,
             directory=corpus.directory,
@@ -92,7 +92,9 @@ class ClassificationTask:
         tokens = self._padded(self.corpus, indices)
         logits = self.model(*tokens).float()
         if self.table is not None:
-            logits = logits + to_device(self.table.train[indices], logits.device)
+            rise = self.settings.table_rise
+            share = min(1.0, progress / rise) if rise else 1.0
+            logits = logits + share * to_device(self.table.train[indices], logits.device)
         objective = self._cross_entropy(logits, indices, self._smoothing, is_weighted=True)
         likelihood = self._cross_entropy(logits.detach(), indices, 0.0)
         return BatchLoss(objective, likelihood, len(indices))
@@ -286,9 +288,7 @@ def _has_label(corpus: Corpus, indices: NDArray[np.int64], num_labels: int) -> N
 
 def begin_with_shares(model: EncoderClassifier, corpus: Corpus, num_labels: int) -> None:
     """Let the output layer begin with the log-odds of each label in `corpus`, so that a rare one begins as rare."""
-    wanted = np.zeros(num_labels)
-    for index in range(len(corpus)):
-        wanted[np.asarray(corpus.target(index), np.int64)] += 1.0
+    wanted = np.bincount(_classes(corpus, np.arange(len(corpus))), minlength=num_labels)
     shares = (wanted + 0.5) / (len(corpus) + 1.0)
     if model.output.bias is not None:
         with torch.no_grad():

@@ -1,11 +1,7 @@
-"""Write all that training a classifier needs into a run directory.
-
-Choose size, vocabulary and schedule of a classifier from the amount of text, where the user names no preset.
-
-Each row was chosen by trials on validation data.
-"""
+"""Write all that training a classifier needs into a run directory, of a size chosen from the amount of text."""
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -119,6 +115,14 @@ MAX_IDLE_LOOKS = 2
 """Validations after which an encoder that adds nothing to the word table learns no more."""
 
 
+_SIZES = (
+    (3_000, (64, 4_000, 0.3, 0.2, 2_048, 30.0)),
+    (100_000, (64, 20_000, 0.4, 0.4, 16_384, 5.0)),
+    (sys.maxsize, (128, 20_000, 0.2, 0.2, 16_384, 3.0)),
+)
+"""Below how many texts a classifier has which width, vocabulary, dropout, dropout of words, batches and passes."""
+
+
 def classifier_settings_for(texts: int, *, has_word_table: bool = True) -> Settings:
     """Return the settings that differ from the defaults for `texts` labelled texts.
 
@@ -127,32 +131,17 @@ def classifier_settings_for(texts: int, *, has_word_table: bool = True) -> Setti
     The row up to 100,000 was chosen by trials on validation data, the others scale it: a label carries little
     information, so a classifier is small, drops much, and never sees all the words of a text at once.
     """
-    if texts < 3_000:
-        return _classifier(dim=64, vocabulary=4_000, dropout=0.3, word_dropout=0.2, batch=2_048, epochs=30)
-    if texts < 100_000:
-        shape = _classifier(dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5)
-        if has_word_table:
-            shape["training"].update(max_epochs=0.3, validations=3)
-        return shape
-    return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
-
-
-def _classifier(
-    *, dim: int, vocabulary: int, dropout: float, word_dropout: float, batch: int, epochs: float
-) -> Settings:
+    dim, vocabulary, dropout, word_dropout, batch, epochs = next(row for most, row in _SIZES if texts < most)
+    less = {"max_epochs": 0.3, "validations": 3} if has_word_table and 3_000 <= texts < 100_000 else {}
     return {
         "model": {
-            "model_dim": dim,
-            "num_heads": 4,
-            "feed_forward_dim": 2 * dim,
-            "encoder_layers": 1,
-            "dropout": dropout,
+            "model_dim": dim, "num_heads": 4, "feed_forward_dim": 2 * dim, "encoder_layers": 1, "dropout": dropout,
             "positions": "rotary",
         },
         "tokenizer": {"vocab_size": vocabulary, "lowercase": True},
-        "training": {"tokens_per_batch": batch, "max_epochs": epochs},
+        "training": {"tokens_per_batch": batch, "max_epochs": epochs, **less},
         "classifier": {"word_dropout": word_dropout, "word_table": True, "baseline": True},
-    }
+    }  # fmt: skip
 
 
 _ENCODED_AT_ONCE = 1_000
