@@ -1,8 +1,6 @@
 """Activations: PyTorch's, or of bfloat16 numbers a kernel that reads and writes each of them once."""
 
-from collections.abc import Callable
 from ctypes import c_int64
-from functools import partial
 from typing import Any
 
 import torch
@@ -11,22 +9,15 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional as F
 
 from dikkat.kernels.calls import address, native_library, runs_native
-from dikkat_runtime.native.library import ACTIVATIONS as NUMBERS
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
-}
-"""Activations by name, as PyTorch computes them; ReLU is part of the product before it."""
+from dikkat_runtime.native.library import ACTIVATIONS
 
 
 def activate(name: str, x: Tensor) -> Tensor:
-    """Compute the activation of a name; that of bfloat16 numbers on a CPU is differentiable once."""
+    """Compute "gelu", "gelu_tanh" or "silu"; that of bfloat16 numbers on a CPU is differentiable once."""
     if x.dtype == torch.bfloat16 and runs_native(x):
-        output: Tensor = _Activation.apply(x, NUMBERS[name])
+        output: Tensor = _Activation.apply(x, ACTIVATIONS[name])
         return output
-    return ACTIVATIONS[name](x)
+    return F.silu(x) if name == "silu" else F.gelu(x, approximate="tanh" if name == "gelu_tanh" else "none")
 
 
 class _Activation(torch.autograd.Function):

@@ -19,13 +19,9 @@ from dikkat.nn.pooling import Pooling
 # The sentence encoder: ids in, a vector for each token and for the whole out (the backbone of BERT).
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "identity": nn.Identity,
-    "gelu": nn.GELU,
-    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
-    "relu": nn.ReLU,
-    "silu": nn.SiLU,
-    "tanh": nn.Tanh,
-}
+    "identity": nn.Identity, "gelu": nn.GELU, "gelu_tanh": partial(nn.GELU, approximate="tanh"), "relu": nn.ReLU,
+    "silu": nn.SiLU, "tanh": nn.Tanh,
+}  # fmt: skip
 
 
 def transform(inputs: int, outputs: int, activation: str, norm: nn.Module | None = None) -> nn.Sequential:

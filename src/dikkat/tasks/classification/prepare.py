@@ -46,10 +46,11 @@ _RENAMED = {
 """Kinds of runs that keep the parts of a classifier's backbone under another name."""
 
 
-def shape_settings(path: Path, asked: Settings | None = None) -> Settings:
+def shape_settings(path: Path, asked: Settings | None = None, texts: int = 0) -> Settings:
     """Return settings for a backbone of the shape of the run at `path`. Raises `UsageError` where it has none.
 
-    What was imported knows more than these texts say: it is only tuned, by the settings `asked` for.
+    What was imported knows more than these texts say: it is only tuned, by the settings `asked` for. Where their
+    minutes are too short to read all `texts` once, an update reads less of each, and teaches the upper layers alone.
     """
     run = RunDirectory.open(path)
     settings = run.read_config()
@@ -64,8 +65,16 @@ def shape_settings(path: Path, asked: Settings | None = None) -> Settings:
         return shape
     head_settings = settings.get("encoder", settings.get("classifier", {}))
     pooling = {"pooling": head_settings["pooling"]} if head_settings.get("pooling") in ("mean", "first") else {}
-    most = min(TUNED_TOKENS, model["max_positions"] - 1)
-    return merge(tuning(asked or {}), shape, {"classifier": {"max_tokens": most, "word_dropout": 0.0, **pooling}})
+    tuned, layers, dim = tuning(asked or {}), model["encoder_layers"], model["model_dim"]
+    classifier = {"max_tokens": TUNED_TOKENS, "word_dropout": 0.0, **pooling}
+    weights = layers * dim * (4 * dim + 2 * model["feed_forward_dim"])
+    minutes = (asked or {}).get("training", {}).get("minutes")
+    if minutes is not None and texts * TUNED_TOKENS * weights > minutes * LEARNED_A_MINUTE:
+        classifier |= {"max_tokens": 384, "seen_tokens": 64, "still_layers": layers // 2, "table_rise": 1.0}
+        tuned = merge(tuned, {"training": {"validations": 2}})
+        model |= {"dropout": 0.0, "attention_dropout": 0.0}
+    classifier["max_tokens"] = min(classifier["max_tokens"], model["max_positions"] - 1)
+    return merge(tuned, shape, {"classifier": classifier})
 
 
 def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
@@ -111,6 +120,8 @@ def _task(run: RunDirectory, settings: dict[str, Any]) -> str:
 
 TUNED_TOKENS = 256
 """Tokens that a classifier reads of a text where its encoder was imported, unless it is told otherwise."""
+LEARNED_A_MINUTE = 2e12
+"""Tokens times weights of matrices of an imported encoder that two cores learn in a minute, about."""
 MAX_IDLE_LOOKS = 2
 """Validations after which an encoder that adds nothing to the word table learns no more."""
 
@@ -159,11 +170,9 @@ def prepare(request: Request, run: RunDirectory) -> tuple[RunConfig, CleaningRep
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
     require_start(request.settings, request.start, request.where)
-    first = _config(request, texts=0, classes=0)
+    first = _config(request, texts=0)
     parts = read_parts(request, first.classifier, first.data, first.training.seed, run.path)
-    config = _with_language(
-        _with_objective(_config(request, len(parts.train), len(parts.labels)), parts, request), parts, request.where
-    )
+    config = _with_language(_with_objective(_config(request, len(parts.train)), parts, request), parts, request.where)
     initial = initial_model(request.start, config, len(parts.labels)) if request.start else None
     tokenizer = _tokenizer(request, parts, config, run)
     if initial is None:
@@ -202,14 +211,14 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
 
-def _config(request: Request, texts: int, classes: int) -> RunConfig:
+def _config(request: Request, texts: int) -> RunConfig:
     with_table = build_config(merge({"classifier": {"word_table": True}}, request.settings), where=request.where)
     has_word_table = with_table.classifier.word_table
     chosen = classifier_settings_for(texts, has_word_table=has_word_table)
     if has_word_table:
         chosen["training"]["patience"] = MAX_IDLE_LOOKS
     base = preset(request.preset) if request.preset else chosen
-    backbone = shape_settings(request.start, request.settings) if request.start else {}
+    backbone = shape_settings(request.start, request.settings, texts) if request.start else {}
     asked = build_config(merge(_NO_TEST, base, backbone, request.settings), where=request.where)
     config = without_translating(asked, request.where)
     needed, most = config.classifier.max_tokens + 1, config.model.max_positions

@@ -27,6 +27,8 @@ from dikkat_runtime.run.parts import WORD_SCORES
 from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
 from dikkat_runtime.text.text_files import read_lines
 
+_BELOW = ("embedding.", "positions.", "embedding_norm.")
+
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
     """Return the card: what the finished run learned from, how, and how well.
@@ -59,8 +61,7 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
 
 def _scores(best: dict[str, Any], source: dict[str, Any]) -> list[str]:
     names = ("accuracy", "micro_f1", "macro_f1", "subset_accuracy")
-    counts = source.get("validation_classes", {})
-    missing = [label for label, count in counts.items() if not count]
+    missing = [label for label, count in source.get("validation_classes", {}).items() if not count]
     over = f" (no text of {', '.join(missing)})" if missing else ""
     return [
         f"- {key.replace('_', ' ').replace('f1', 'F1')} {best[key]:.2f} %{over if key == 'macro_f1' else ''}"
@@ -83,7 +84,8 @@ class ClassifierJob:
         build = partial(build_classifier, config.model, config.classifier, len(labels), config.training.seed)
         model = build_to_train(run, config.model, build)
         if run.initial.exists():
-            initial, still = read_tensors(run.initial), _still_parts(config.classifier.still_layers)
+            initial, layers = read_tensors(run.initial), config.classifier.still_layers
+            still = (*(_BELOW if layers else ()), *(f"encoder.blocks.{layer}." for layer in range(layers)))
             for name, parameter in model.named_parameters():
                 parameter.detach().copy_(initial[name])
                 parameter.requires_grad_(not name.startswith(still))
@@ -164,12 +166,6 @@ class ClassifierJob:
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
         return classifier_card(run, rows, best_row(rows, run_config(run.read_config(), str(run.config))))
-
-
-def _still_parts(layers: int) -> tuple[str, ...]:
-    """Beginnings of the names of what stays as it is where so many layers do."""
-    below = ("embedding.", "positions.", "embedding_norm.") if layers else ()
-    return (*below, *(f"encoder.blocks.{layer}." for layer in range(layers)))
 
 
 def best_row(rows: list[dict[str, Any]], config: RunConfig) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 /* Activations of bfloat16 numbers in training, forward and backward, each in one pass over memory.
  *
- * Twins: ACTIVATIONS of kernels/activation.py, and what autograd makes of them. Sums are float32.
+ * Twin: what `activate` of kernels/activation.py asks of PyTorch. Sums are float32.
  */
 #include "layers.h"
 #include "tensors.h"
