@@ -75,7 +75,22 @@ def test_a_classifier_is_tuned_from_an_imported_encoder(
     assert answers[0].probabilities == pytest.approx(answers[1].probabilities, abs=1e-5)
 
 
-@pytest.mark.parametrize("options", [(), ("--lora", "2")])
+def test_layers_that_stay_are_those_of_the_encoder(dikkat: Command, encoder: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    options = ("--set", "classifier.still_layers=1", "--set", "classifier.seen_tokens=16")
+    assert dikkat("train", "classifier", data, "--from", encoder, "--out", out, *SHORT, *options)[0] == 0
+    begun, after = read_tensors(out / "initial.safetensors"), read_tensors(out / "model.safetensors")
+    still = {name for name in begun if name.startswith(("embedding", "positions.", "encoder.blocks.0."))}
+    assert len(still) > 12
+    assert {name for name in begun if after[name].equal(begun[name])} == still
+    (step, *_) = sorted((out / "checkpoints").iterdir())
+    assert read_tensors(step / "model.safetensors").keys() == begun.keys() - still
+
+
+STILL = ("--set", "classifier.still_layers=1")
+
+
+@pytest.mark.parametrize("options", [(), ("--lora", "2"), STILL])
 def test_a_resumed_tuning_is_bit_identical(
     dikkat: Command, encoder: Path, data: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:
