@@ -19,7 +19,7 @@ from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.stack import KeyValueCache
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.generator import Generator, TextWriter
 
 transformers = pytest.importorskip(
     "transformers", reason="needs Hugging Face transformers, which the extra [test] brings"
@@ -88,7 +88,7 @@ def test_an_imported_decoder_writes_what_the_native_engine_writes(name: str, tmp
     options = GenerationOptions(temperature=0, max_tokens=30)
     expected = []
     for prompt in PROMPTS:
-        writer = native.engine.write(np.array([native.encode(prompt)]), native.context, options)
+        writer = TextWriter(native.engine, np.array([native.encode(prompt)]), native.context, options)
         tokens = (writer.step()[0] for _ in range(options.max_tokens))
         expected.append([int(token) for token in takewhile(lambda token: token != native.special_tokens.end, tokens)])
     model_file = open_for_web(run, "float32").encode()
