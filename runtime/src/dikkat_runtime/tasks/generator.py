@@ -77,12 +77,12 @@ class Drafts:
 
     def guess(self, text: Array, most: int) -> list[int]:
         """Return tokens that may follow `text` (T,), at most so many, or none."""
-        is_worth = self._single and most > 0 and self._saved >= -0.02 * self._all
-        for size in (4, 3, 2) if is_worth and len(text) > 4 else ():
-            same = np.lib.stride_tricks.sliding_window_view(text[:-1], size) == text[-size:]
-            if len(starts := np.flatnonzero(same.all(axis=1))):
-                return list(np.resize(text[starts[-1] + size :], min(most, self._most)))
-        return []
+        if not self._single or most < 1 or self._saved < -0.02 * self._all:
+            return []
+        ends, size = np.flatnonzero(text[3:-1] == text[-1]) + 3, 1
+        while size < 4 and len(longer := ends[text[ends - size] == text[-1 - size]]):
+            ends, size = longer, size + 1
+        return [] if size == 1 else list(np.resize(text[ends[-1] + 1 :], min(most, self._most)))
 
     def record(self, drafted: int, right: int, seconds: float) -> None:
         """Learn from reading one token and a draft of so many, of which the first were `right`."""
@@ -99,7 +99,7 @@ class TextWriter:
 
     A text has at most `context` tokens of history: when that is full, the older half is forgotten and the newer half
     read anew from position 0 on. With the seed, the number of a row in `numbers`, by default 0, decides what is drawn
-    for it, not its neighbours. A row that is alone reads drafts, and keeps what it would choose anyway: no text changes.
+    for it, not its neighbours. A row that is alone reads drafts, and keeps what it chooses anyway: no text changes.
     """
 
     def __init__(

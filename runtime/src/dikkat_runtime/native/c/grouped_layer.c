@@ -11,7 +11,7 @@
 
 #include <stdlib.h>
 
-#define GROUP_ROWS (REGISTERS == 32 ? 3 : 1)
+#define GROUP_ROWS (REGISTERS == 32 ? 3 : LANES == 8 && !MULTIPLIES_BYTES ? 2 : 1)
 /* Rows that a panel is multiplied with before the next one is: their outputs stay in the cache until its line is full. */
 #define ROWS_PER_PANEL 96
 /* Rows that are rounded by one thread before the next one takes some. */
@@ -125,6 +125,53 @@ INLINE void add_group_four(ivec sums[GROUP_ROWS][GROUP_VECTORS], const int8_t *e
     }
 }
 
+/* What the fours of a group add up to for each of `rows` rows, all 0 before. */
+INLINE void sum_group(ivec sums[GROUP_ROWS][GROUP_VECTORS], const int8_t *entries, int64_t row_step, const uint8_t *fours,
+                      const int bits, const int rows) {
+#pragma GCC unroll 8
+    for (int64_t four = 0; four < GROUP / QUAD; four += 8 / bits, fours += GROUP_PANEL * QUAD) {
+        ivec own[GROUP_VECTORS], next[GROUP_VECTORS];
+#pragma GCC unroll 4
+        for (int v = 0; v < GROUP_VECTORS; v++) {
+            own[v] = *(const loose_ivec *)(fours + v * LANES * QUAD);
+            next[v] = own[v] >> 4 & 0x0f0f0f0f;
+            if (bits == 4) own[v] &= 0x0f0f0f0f;
+        }
+        add_group_four(sums, entries + four * QUAD, row_step, own, rows);
+        if (bits == 4) add_group_four(sums, entries + (four + 1) * QUAD, row_step, next, rows);
+    }
+}
+
+#if LANES == 8 && !MULTIPLIES_BYTES
+/* The same of four bits: sums of pairs of products with at most 15 stay within 16 bits for all of a group. */
+INLINE void sum_group_of_halves(ivec sums[GROUP_ROWS][GROUP_VECTORS], const int8_t *entries, int64_t row_step,
+                                const uint8_t *fours, const int rows) {
+    halves pairs[GROUP_ROWS][GROUP_VECTORS] = {{{0}}};
+#pragma GCC unroll 4
+    for (int64_t four = 0; four < GROUP / QUAD; four += 2, fours += GROUP_PANEL * QUAD) {
+        __m256i of_row[GROUP_ROWS][2];
+#pragma GCC unroll 4
+        for (int row = 0; row < rows; row++) {
+            int32_t two[2];
+            memcpy(two, entries + row * row_step + four * QUAD, sizeof two);
+            of_row[row][0] = _mm256_set1_epi32(two[0]), of_row[row][1] = _mm256_set1_epi32(two[1]);
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < GROUP_VECTORS; v++) {
+            ivec both = *(const loose_ivec *)(fours + v * LANES * QUAD);
+            __m256i own = (__m256i)(both & 0x0f0f0f0f), next = (__m256i)(both >> 4 & 0x0f0f0f0f);
+#pragma GCC unroll 4
+            for (int row = 0; row < rows; row++)
+                pairs[row][v] += (halves)_mm256_maddubs_epi16(own, of_row[row][0]) +
+                                 (halves)_mm256_maddubs_epi16(next, of_row[row][1]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int row = 0; row < rows; row++)
+        for (int v = 0; v < GROUP_VECTORS; v++) sums[row][v] = products_of_pairs(pairs[row][v], (halves){0} + 1);
+}
+#endif
+
 /* The outputs of a panel of `rows` rows from `row` on, both constants where this is used. */
 INLINE void grouped_block(const GroupedRows *r, int64_t row, const uint8_t *weight, int64_t first, const int bits,
                           const int rows) {
@@ -135,18 +182,12 @@ INLINE void grouped_block(const GroupedRows *r, int64_t row, const uint8_t *weig
         ivec sums[GROUP_ROWS][GROUP_VECTORS] = {{{0}}};
         const uint8_t *fours = weight + 4 * GROUP_PANEL;
         __builtin_prefetch(weight + 4 * bytes, 0, 2);
-#pragma GCC unroll 8
-        for (int64_t four = 0; four < GROUP / QUAD; four += 8 / bits, fours += GROUP_PANEL * QUAD) {
-            ivec own[GROUP_VECTORS], next[GROUP_VECTORS];
-#pragma GCC unroll 4
-            for (int v = 0; v < GROUP_VECTORS; v++) {
-                own[v] = *(const loose_ivec *)(fours + v * LANES * QUAD);
-                next[v] = own[v] >> 4 & 0x0f0f0f0f;
-                if (bits == 4) own[v] &= 0x0f0f0f0f;
-            }
-            add_group_four(sums, entries + four * QUAD, step, own, rows);
-            if (bits == 4) add_group_four(sums, entries + (four + 1) * QUAD, step, next, rows);
-        }
+#if LANES == 8 && !MULTIPLIES_BYTES
+        if (bits == 4)
+            sum_group_of_halves(sums, entries, step, fours, rows);
+        else
+#endif
+            sum_group(sums, entries, step, fours, bits, rows);
 #pragma GCC unroll 4
         for (int v = 0; v < GROUP_VECTORS; v++) {
             ivec ends = *(const loose_ivec *)(weight + v * LANES * 4);
