@@ -242,7 +242,7 @@ def test_a_student_learns_the_pairs_of_the_run_and_what_its_models_write_togethe
     size = together.tokenizer.vocab_size
     own, learned = pairs_of(taught, size), pairs_of(taught / "members" / "student", size)
     assert learned[: len(own)] == own
-    found = search_all(together.engine, [source for source, _ in own], BeamOptions())
+    found = search_all(together.engine, [source for source, _ in own], DecodingOptions())
     lessons = [(source, list(best[0].tokens)) for (source, _), best in zip(own, found, strict=True)]
     assert learned[len(own) :] == [pair for pair in lessons if pair[1]]
     assert lessons != own

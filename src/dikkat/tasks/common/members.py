@@ -15,7 +15,7 @@ from dikkat.data.corpus import Corpus
 from dikkat.run_directory import RunDirectory
 from dikkat.training.task import Stop, ValidationStoppedError, Watcher
 from dikkat_runtime.engine.choose import why_not_native
-from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.files import make_folder, write_errors
 from dikkat_runtime.run.parts import CONFIG, MEMBERS, PREPARED
@@ -102,13 +102,15 @@ def _write_lessons(run: RunDirectory, student: RunDirectory, should_stop: Stop) 
         if should_stop():
             raise ValidationStoppedError
 
-    parts = [pairs := Corpus.open(run.corpus, "train", vocab_size=size)]
+    # a beam would take five times as long
+    options, pairs = DecodingOptions(scores=False), Corpus.open(run.corpus, "train", vocab_size=size)
+    parts = [pairs]
     for start in range(0, len(pairs), PAIRS_PER_PART):
         name, numbers = f"lessons.{start}", range(start, min(start + PAIRS_PER_PART, len(pairs)))
         if not (folder / f"{name}.offsets.npy").exists():
             sources = [pairs.source(number).tolist() for number in numbers]
             try:
-                found = search_all(translator.engine, sources, BeamOptions(), before_batch=stop_if_asked)
+                found = search_all(translator.engine, sources, options, before_batch=stop_if_asked)
             except ValidationStoppedError:
                 return False
             Corpus.build(folder, name, zip(sources, (best[0].tokens for best in found), strict=True))
