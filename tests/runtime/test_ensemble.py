@@ -296,6 +296,7 @@ def test_a_student_shares_the_minutes_and_gets_those_that_its_lessons_leave(
     ]  # fmt: skip
     run, settings = RunDirectory(tmp_path), {"training": {"minutes": 3.0, "seed": 1, "members": 3, "student": True}}
     run.write_config(settings)
+    (tmp_path / "student").mkdir()
     for spent, left in ((0.5, 2.5), (2.0, 1.5)):
         members._write_settings(run, student := RunDirectory(tmp_path / "student"), 4, spent)
         assert student.read_config()["training"] == {"minutes": left, "seed": 4, "members": 1, "student": False}

@@ -179,7 +179,7 @@ class WritingEngine(TextEngine, Protocol):
 
     @property
     def reads_ahead(self) -> bool:
-        """Whether a token has the same bits alone and among others of its text, so that `next_logits` can give many."""
+        """Return whether a token has the same bits alone and among others, so that `next_logits` can give many."""
 
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
         """Return the negative log-likelihood of ids (B, T+1), each given those before it, without the first `skipped`.

@@ -110,10 +110,10 @@ def _write_lessons(run: RunDirectory, student: RunDirectory, should_stop: Stop) 
         if not (folder / f"{name}.offsets.npy").exists():
             sources = [pairs.source(number).tolist() for number in numbers]
             try:
-                found = search_all(translator.engine, sources, options, before_batch=stop_if_asked)
+                hypotheses = search_all(translator.engine, sources, options, before_batch=stop_if_asked)
             except ValidationStoppedError:
                 return False
-            Corpus.build(folder, name, zip(sources, (best[0].tokens for best in found), strict=True))
+            Corpus.build(folder, name, zip(sources, (best[0].tokens for best in hypotheses), strict=True))
         parts.append(Corpus.open(folder, name, vocab_size=size))
     every = ((part.source(number), part.target(number)) for part in parts for number in range(len(part)))
     Corpus.build(folder, "train", ((source, target) for source, target in every if len(target)))
