@@ -132,7 +132,7 @@ def compare_texts(
 ) -> list[dict[str, Any]]:
     """Return tokens a second of reading and of writing, by each precision, transformers and the other peers."""
     from dikkat_runtime.engine.options import GenerationOptions
-    from dikkat_runtime.tasks.generator import Generator
+    from dikkat_runtime.tasks.generator import Generator, TextWriter
 
     rows = []
     with tempfile.TemporaryDirectory() as name:
@@ -148,7 +148,7 @@ def compare_texts(
             engine: Any = Generator.load(run, precision, engine="native", threads=1).engine
 
             def write(some: np.ndarray, count: int, engine: Any = engine) -> Any:
-                writer = engine.write(some, 2048, greedy)
+                writer = TextWriter(engine, some, 2048, greedy)
                 return [writer.step() for _ in range(count)]
 
             sides[f"dikkat {precision}"] = write
@@ -162,6 +162,49 @@ def compare_texts(
                 row[f"written, {callers}"] = round(callers * tokens / max(whole - prompt, 1e-9), 1)
             note(f"{side:24} {row}")
             rows.append(row)
+    return rows
+
+
+TASKS = {
+    "a story": "Write a story about this picture: {line}",
+    "spelling": "Write this text again without spelling mistakes:\n{text}",
+    "a fact": "Answer with the sentence that tells it. Text:\n{text}\nWhat is told last?",
+    "a list": "Write these captions as a numbered list, word for word:\n{text}",
+}
+"""What is asked of a model that follows instructions; some of it is answered in the words of the question."""
+
+
+def compare_drafts(source: Path, lines: Sequence[str], tokens: int, rounds: int) -> list[dict[str, Any]]:
+    """Return tokens a second of writing one text at a time with drafts and without them, in turn."""
+    from dikkat_runtime.engine.options import GenerationOptions
+    from dikkat_runtime.tasks.generator import Generator, TextWriter
+
+    rows: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as name:
+        run, options = imported(source, Path(name) / "run"), GenerationOptions(temperature=0.0)
+        for precision in PRECISIONS:
+            model = Generator.load(run, precision, engine="native", threads=1)
+            engine: Any = model.engine
+            for task, asked in TASKS.items():
+                row: dict[str, Any] = {"precision": precision, "task": task, "drafts": [], "plain": []}
+                for number in range(rounds):
+                    some = " ".join(lines[6 * number : 6 * number + 6])
+                    text = asked.format(line=lines[number], text=some)
+                    prompt = f"<|im_start|>user\n{text}<|im_end|>\n<|im_start|>assistant\n"
+                    written: dict[str, list[int]] = {}
+                    ids = np.array([model.tokenizer.encode(prompt)])
+                    for side in ("plain", "drafts"):
+                        engine.reads_ahead = side == "drafts"
+                        writer = TextWriter(engine, ids, 2048, options, model.special_tokens.never_written)
+                        writer.step()
+                        seconds, written[side] = seconds_of(
+                            lambda: [writer.step()[0] for _ in range(tokens)]  # noqa: B023
+                        )
+                        row[side].append(round(tokens / seconds, 1))
+                    if written["plain"] != written["drafts"]:
+                        raise SystemExit(f"{precision}, {task}: a draft has changed the text")
+                note(f"{precision:8} {task:10} {row}")
+                rows.append(row)
     return rows
 
 
@@ -256,6 +299,8 @@ def main() -> None:
     options.add_argument("--rounds", type=int, default=1, help="rounds of texts, the sides in turn")
     options.add_argument("--sentences", type=int, default=10_000, help="sentences at most")
     options.add_argument("--tokens", type=int, default=32, help="tokens written")
+    options.add_argument("--drafts", action="store_true", help="of --lm, compare writing with drafts and without alone")
+    options.add_argument("--rounds", type=int, default=3, help="texts of each task that --drafts compares")
     options.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     arguments = options.parse_args()
     require_files([arguments.data / "train.en.gz"])
@@ -266,7 +311,9 @@ def main() -> None:
     found = {}
     if arguments.encoder:
         found["vectors"] = compare_vectors(arguments.encoder, lines)
-    if arguments.lm:
+    if arguments.lm and arguments.drafts:
+        found["drafts"] = compare_drafts(arguments.lm, lines, arguments.tokens, arguments.rounds)
+    elif arguments.lm:
         prompts = [" ".join(lines[start : start + 8]) for start in range(0, 64, 8)]
         peers = arguments.llama_cpp, arguments.genai, arguments.rounds
         found["texts"] = compare_texts(arguments.lm, prompts, arguments.tokens, *peers)

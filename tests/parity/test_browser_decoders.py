@@ -22,7 +22,7 @@ from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.stack import KeyValueCache
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.generator import Generator, TextWriter
 
 transformers = pytest.importorskip(
     "transformers", reason="needs Hugging Face transformers, which the extra [test] brings"
@@ -95,7 +95,7 @@ def test_an_imported_decoder_writes_what_the_native_engine_writes(name: str, tmp
     for precision in cast(tuple[PrecisionName, ...], ("float32", "int8", "int4")):
         native, expected = Generator.load(run, precision), []
         for prompt in PROMPTS:
-            writer = native.engine.write(np.array([native.encode(prompt)]), native.context, options)
+            writer = TextWriter(native.engine, np.array([native.encode(prompt)]), native.context, options)
             tokens = (writer.step()[0] for _ in range(options.max_tokens))
             going = takewhile(partial(operator.ne, native.special_tokens.end), tokens)
             expected.append([int(token) for token in going])

@@ -30,7 +30,7 @@ from dikkat_runtime.run.parts import WORD_TABLE
 from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.tasks.classifier import Classifier
-from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.generator import Generator, TextWriter
 
 TOLD = [
     "good and fine",
@@ -363,7 +363,7 @@ def test_a_language_model_writes_what_the_native_engine_writes(tmp_path: Path, m
     expected = []
     for prompt in prompts:
         ids, (context, special) = np.array([native.encode(prompt)]), (native.context, native.special_tokens)
-        writer = native.engine.write(ids, context, options, forbidden=special.never_written)
+        writer = TextWriter(native.engine, ids, context, options, special.never_written)
         tokens = takewhile(lambda token: token != special.end, (writer.step()[0] for _ in range(options.max_tokens)))  # noqa: B023
         expected.append(native.tokenizer.decode(list(tokens)))
     model_file = open_for_web(run, "float32").encode()

@@ -14,9 +14,13 @@ from tests.runtime.test_engines import SOURCES, WAYS, assert_alike, decoded, nat
 from tests.unit.models.small import shake, small_model
 from tests.unit.tasks.test_training import SETTINGS, Watcher
 
+from dikkat.cli import train_translator
 from dikkat.config import merge
+from dikkat.data.corpus import Corpus
 from dikkat.interop.runtime_export import export_runtime
 from dikkat.models.encoder_decoder import EncoderDecoder
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.common import members
 from dikkat.tasks.common.train import train
 from dikkat.tasks.translation.prepare import TrainRequest
 from dikkat.tasks.translation.train import TranslatorJob
@@ -162,8 +166,8 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> str:
     return str(path)
 
 
-def job(data: str | None) -> TranslatorJob:
-    settings = merge(SETTINGS, {"training": {"members": 3, "max_epochs": 2}})
+def job(data: str | None, **training: Any) -> TranslatorJob:
+    settings = merge(SETTINGS, {"training": {"members": 3, "max_epochs": 2, **training}})
     return TranslatorJob(TrainRequest([data] if data else (), settings=settings if data else {}))
 
 
@@ -216,6 +220,86 @@ def test_training_of_members_is_taken_up_again(data: str, run: Path, tmp_path: P
     assert train(job(None), out, Watcher(), resume=True).finished
     for name in ("model.safetensors", "members/2/model.safetensors", "members/3/model.safetensors"):
         assert (out / name).read_bytes() == (run / name).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def taught(data: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run of two models and their student. Look, do not touch."""
+    out, watcher = tmp_path_factory.mktemp("ensemble") / "run", Watcher()
+    assert train(job(data, members=2, student=True), out, watcher).finished
+    assert f"training the student of 2 models, {out}/members/student" in watcher.notes
+    return out
+
+
+def pairs_of(run: Path, vocab_size: int) -> list[tuple[list[int], list[int]]]:
+    corpus = Corpus.open(run / "corpus", "train", vocab_size=vocab_size)
+    return [(corpus.source(number).tolist(), corpus.target(number).tolist()) for number in range(len(corpus))]
+
+
+def test_a_student_learns_the_pairs_of_the_run_and_what_its_models_write_together(taught: Path) -> None:
+    together = Translator.load(taught, "int8")
+    assert isinstance(together.engine, EnsembleEngine)
+    size = together.tokenizer.vocab_size
+    own, learned = pairs_of(taught, size), pairs_of(taught / "members" / "student", size)
+    assert learned[: len(own)] == own
+    found = search_all(together.engine, [source for source, _ in own], DecodingOptions())
+    lessons = [(source, list(best[0].tokens)) for (source, _), best in zip(own, found, strict=True)]
+    assert learned[len(own) :] == [pair for pair in lessons if pair[1]]
+    assert lessons != own
+    student = Translator.load(taught / "members" / "student")
+    assert (student.info.members, student.config.training.seed, student.config.training.student) == (1, 3, False)
+    assert Translator.load(taught).info.members == 2
+    assert not list((taught / "members" / "student" / "corpus").glob("lessons*"))
+    # the links of the run to its data are not written through
+    assert len(pairs_of(taught, size)) == len(own)
+
+
+def test_lessons_that_were_stopped_go_on_where_they_were(
+    data: str, taught: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, searched = tmp_path / "run", list[int]()
+    monkeypatch.setattr(members, "PAIRS_PER_PART", 25)
+
+    def search(engine: Engine, sources: list[list[int]], *args: Any, **kwargs: Any) -> list[list[Hypothesis]]:
+        searched.append(len(sources))
+        return search_all(engine, sources, *args, **kwargs)
+
+    monkeypatch.setattr(members, "search_all", search)
+    lessons = out / "members" / "student" / "corpus" / "lessons.25.offsets.npy"
+    asked = job(data, members=2, student=True)
+    assert not train(asked, out, Watcher(), should_stop=lessons.exists).finished
+    assert searched == [25, 25, 25]
+    assert not (out / "card.md").exists()
+    assert not (out / "members" / "student" / "config.json").exists()
+    assert train(job(None), out, Watcher(), resume=True).finished
+    pairs = len(pairs_of(taught, Translator.load(taught).tokenizer.vocab_size))
+    assert sum(searched) == pairs + 25
+    for name in ("model.safetensors", "members/student/model.safetensors", "members/student/corpus/train.ids.npy"):
+        assert (out / name).read_bytes() == (taught / name).read_bytes()
+
+
+def test_a_student_shares_the_minutes_and_gets_those_that_its_lessons_leave(
+    data: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[dict[str, Any]] = []
+
+    def run_job(kind: str, job: TranslatorJob, *_: object) -> int:
+        seen.append(job.request.settings["training"])
+        return 0
+
+    monkeypatch.setattr(train_translator, "run_job", run_job)
+    command = ["train", "translator", data, "--out", str(tmp_path / "run"), "--minutes", "12"]
+    for more in (["--members", "3", "--student"], ["--members", "3"], ["--student", "--set", "training.members=1"]):
+        assert dikkat_command([*command, *more]) == 0
+    assert [(own["minutes"], own.get("members"), own.get("student")) for own in seen] == [
+        (3.0, 3, True), (4.0, 3, None), (6.0, 1, True),
+    ]  # fmt: skip
+    run, settings = RunDirectory(tmp_path), {"training": {"minutes": 3.0, "seed": 1, "members": 3, "student": True}}
+    run.write_config(settings)
+    (tmp_path / "student").mkdir()
+    for spent, left in ((0.5, 2.5), (2.0, 1.5)):
+        members._write_settings(run, student := RunDirectory(tmp_path / "student"), 4, spent)
+        assert student.read_config()["training"] == {"minutes": left, "seed": 4, "members": 1, "student": False}
 
 
 def test_a_missing_member_is_named(data: str, run: Path, tmp_path: Path) -> None:

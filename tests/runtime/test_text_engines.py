@@ -28,6 +28,7 @@ from dikkat_runtime.engine.native_texts import NativeEncoder, NativeLanguageMode
 from dikkat_runtime.engine.options import GenerationOptions, Precision
 from dikkat_runtime.engine.settings import model_settings
 from dikkat_runtime.errors import DataError
+from dikkat_runtime.tasks.generator import TextWriter
 
 VOCABULARY = 40
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8", "int4")
@@ -103,7 +104,7 @@ def near(result: Any, expected: Any, precision: str) -> None:
 
 def written(engine: WritingEngine, options: GenerationOptions, context: int = 12, steps: int = 20) -> list[list[int]]:
     """Three texts, one of which ends before the others; with more tokens than the context holds."""
-    writer = engine.write(np.array([[1, 5], [1, 9], [1, 9]]), context, options, forbidden=[0, 1, 3], numbers=[0, 1, 2])
+    writer = TextWriter(engine, np.array([[1, 5], [1, 9], [1, 9]]), context, options, [0, 1, 3], [0, 1, 2])
     texts = [writer.step() for _ in range(3)]
     writer.keep([0, 2])
     return [*texts, *(writer.step() for _ in range(steps))]
@@ -216,7 +217,7 @@ def test_a_text_is_written_the_same_alone_and_in_company(precision: str) -> None
     engine = language_models(positions="rotary")[precision]
     for options in WAYS.values():
         together = written(engine, options)
-        writer = engine.write(np.array([[1, 9]]), 12, options, forbidden=[0, 1, 3], numbers=[2])
+        writer = TextWriter(engine, np.array([[1, 9]]), 12, options, [0, 1, 3], [2])
         assert [writer.step()[0] for _ in together] == [tokens[-1] for tokens in together]
 
 

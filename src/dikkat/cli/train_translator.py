@@ -64,11 +64,14 @@ def translator(
         int | None,
         Option(help="Train this many models from different seeds; they share --minutes and translate together."),
     ] = None,
+    student: Annotated[
+        bool, Option("--student", help="One more model learns what all --members write, and is as fast as one of them.")
+    ] = False,
     watch: Annotated[Path | None, Option(help="HTML page that follows the run.")] = None,
 ) -> int:
     """Train a translator from parallel text."""
     started = time.monotonic()
-    settings = _settings(training, members, adapter, {"source": source_language, "target": target_language})
+    settings = _settings(training, members, student, adapter, {"source": source_language, "target": target_language})
 
     from dikkat.tasks.translation.prepare import TrainRequest
     from dikkat.tasks.translation.train import TranslatorJob
@@ -89,17 +92,17 @@ def translator(
 
 
 def _settings(
-    training: TrainOptions, members: int | None, adapter: bool, languages: Mapping[str, str | None]
+    training: TrainOptions, members: int | None, student: bool, adapter: bool, languages: Mapping[str, str | None]
 ) -> Settings:
     settings = training.settings()
-    if members is not None:
-        own = settings.setdefault("training", {})
-        own["members"] = members
+    if members is not None or student:
+        own, asked = settings.setdefault("training", {}), {"members": members, "student": student or None}
+        own |= {name: value for name, value in asked.items() if value is not None}
         if training.minutes is not None:
-            own["minutes"] = training.minutes / max(1, members)
+            own["minutes"] = training.minutes / max(1, (members or 1) + student)
     if adapter:
-        if members is not None or own_rank().count > 1 or (training.start is None and not training.resume):
-            raise UsageError("--adapter is for one model that starts --from another; leave out --members and --nproc")
+        if members is not None or student or own_rank().count > 1 or (training.start is None and not training.resume):
+            raise UsageError("--adapter is for one model that starts --from another: no --members, --student, --nproc")
         if training.start is not None:
             from dikkat.tasks.translation.adapt import adapter_rank
 

@@ -151,6 +151,8 @@ class TrainingConfig(Section):
     members: int = Field(1, gt=0, le=64)
     """Translators that are trained one after another, each from a seed of its own and in the same time; translations
     are written with the mean of their probabilities."""
+    student: bool = False
+    """Whether one more translator, members/student, learns from what all of them write together."""
     micro_batches: int = Field(1, gt=0)
     """Parts that each micro-batch is cut into, with dropout of their own; as many processes may share it, or fewer."""
     max_epochs: float = Field(30.0, gt=0.0)

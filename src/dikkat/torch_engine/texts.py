@@ -1,7 +1,6 @@
 """The contract of an engine over the modules of classifiers, language models and sentence encoders, as they are."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,8 +20,8 @@ from dikkat_runtime.engine.choose import COMPUTED, why_not_native
 from dikkat_runtime.engine.contract import ClassifyingEngine, Engine, EngineInfo, Rows, WritingEngine
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
 from dikkat_runtime.engine.native import NativeEngine
-from dikkat_runtime.engine.native_texts import MAX_LOGITS, NativeClassifier, NativeLanguageModel, TextWriter, padded
-from dikkat_runtime.engine.options import GenerationOptions, Precision
+from dikkat_runtime.engine.native_texts import MAX_LOGITS, NativeClassifier, NativeLanguageModel, padded
+from dikkat_runtime.engine.options import Precision
 from dikkat_runtime.engine.settings import ModelSettings, model_settings
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
@@ -150,6 +149,8 @@ class TorchClassifier(TorchTexts):
 class TorchLanguageModel(TorchTexts):
     """The engine of a language model."""
 
+    reads_ahead = False
+
     def __init__(self, model: LanguageModel, *, why_not_native: str = "", where: str = WEIGHTS) -> None:
         def compute(tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B S D"]:
             seen = key_mask(mask)
@@ -174,21 +175,12 @@ class TorchLanguageModel(TorchTexts):
             total -= float(likelihoods.gather(1, right[:, None]).double().sum())
         return total
 
-    def write(
-        self,
-        prompts: Array,
-        context: int,
-        options: GenerationOptions,
-        *,
-        forbidden: Sequence[int] = (),
-        numbers: Sequence[int] | None = None,
-    ) -> TextWriter:
-        """Begin to write on from prompts (R, P); see `WritingEngine`."""
-        start_cache = partial(_RowCache, len(self._model.decoder.blocks), self._device)
-        return TextWriter(self._next_logits, start_cache, prompts, context, options, forbidden, numbers)
+    def start_cache(self) -> "_RowCache":
+        """Return a cache of no position."""
+        return _RowCache(len(self._model.decoder.blocks), self._device)
 
     @torch.inference_mode()
-    def _next_logits(self, tokens: Array, cache: StackCache) -> Array:
+    def next_logits(self, tokens: Array, cache: StackCache, count: int = 1) -> Array:
         """Return logits (R, V) of the token after `tokens` (R, T). Raises `DataError` where they are not finite."""
         logits = self._model.read(torch.from_numpy(tokens).to(self._device), cache)
         return np.asarray(in_range(logits, self.where).float().cpu().numpy())

@@ -84,6 +84,7 @@ SILENT: dict[str, set[str]] = {
         "seed",
         # one model, all of whose weights are trained
         "members",
+        "student",
         "low_rank",
         "matrix_learning_rate",
         "ema_decay",

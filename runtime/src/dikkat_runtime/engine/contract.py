@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.hypotheses import EMPTY, Hypothesis, Memory, Sentence
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, Precision, SamplingOptions
+from dikkat_runtime.engine.options import DecodingOptions, Precision, SamplingOptions
 from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.native.arrays import Array
 
@@ -174,18 +174,12 @@ class ClassifyingEngine(TextEngine, Protocol):
         """
 
 
-class Writer(Protocol):
-    """A writer continues texts side by side, one token a step."""
-
-    def step(self) -> list[int]:
-        """Return one more token for every text."""
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Continue only the texts at these indices."""
-
-
 class WritingEngine(TextEngine, Protocol):
     """The engine of a language model."""
+
+    @property
+    def reads_ahead(self) -> bool:
+        """Return whether a token has the same bits alone and among others, so that `next_logits` can give many."""
 
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
         """Return the negative log-likelihood of ids (B, T+1), each given those before it, without the first `skipped`.
@@ -193,18 +187,11 @@ class WritingEngine(TextEngine, Protocol):
         The first id of a window is only read.
         """
 
-    def write(
-        self,
-        prompts: Array,
-        context: int,
-        options: GenerationOptions,
-        *,
-        forbidden: Sequence[int] = (),
-        numbers: Sequence[int] | None = None,
-    ) -> Writer:
-        """Begin to continue prompts (R, P) of one length, at least one token and at most `context`.
+    def start_cache(self) -> Any:
+        """Return what rows have read, nothing so far: its `length` counts positions, its `keep` keeps some rows."""
 
-        A text has at most `context` tokens of history: when that is full, the older half is forgotten and the
-        newer half read anew from position 0 on. `forbidden` ids are never written. With the seed, the number of a text
-        in `numbers`, by default 0 for each, decides what is drawn for it, not its neighbours.
+    def next_logits(self, tokens: Array, cache: Any, count: int = 1) -> Array:
+        """Return logits (R, V) of the token after `tokens` (R, T), which stand after the positions in the cache.
+
+        A `count` above 1, of one row and an engine that `reads_ahead`, asks for those after each of the last tokens.
         """

@@ -1,21 +1,14 @@
 """The native engines of classifiers and language models: stacks of blocks over the C kernels."""
 
-from collections.abc import Callable, MutableMapping, Sequence
-from typing import Any, Literal, Protocol
+from collections.abc import MutableMapping, Sequence
+from typing import Literal
 
 import numpy as np
 
 from dikkat_runtime.engine.contract import EngineInfo, Rows
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
 from dikkat_runtime.engine.native import EncoderKernel, computes_encoder
-from dikkat_runtime.engine.options import (
-    GenerationOptions,
-    Precision,
-    completing_tokens,
-    draw,
-    log_normalizers,
-    penalize,
-)
+from dikkat_runtime.engine.options import Precision, log_normalizers
 from dikkat_runtime.engine.products import activated, linear, softmax
 from dikkat_runtime.engine.settings import ModelSettings
 from dikkat_runtime.engine.stack import KeyValueCache, Linear, Norm, Stack, causal_mask
@@ -23,69 +16,6 @@ from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.native.library import library
-
-
-class RowCache(Protocol):
-    """Holds what the rows of a text have read so far, on any engine."""
-
-    @property
-    def length(self) -> int:
-        """Positions that every row has read."""
-
-    def keep(self, rows: list[int]) -> None:
-        """Keep only these rows."""
-
-
-NextLogits = Callable[[Array, Any], Array]
-"""From tokens (R, T) and the `RowCache` of what was read before them to the logits (R, V) of the next."""
-
-
-class TextWriter:
-    """A writer of R rows that begin with `prompts` (R, P), on any engine; see `WritingEngine.write`."""
-
-    def __init__(
-        self, next_logits: NextLogits, start_cache: Callable[[], RowCache], prompts: Array, context: int,
-        options: GenerationOptions, forbidden: Sequence[int] = (), numbers: Sequence[int] | None = None,
-    ) -> None:  # fmt: skip
-        """Raises `ValueError` for prompts without tokens or longer than the context."""
-        if not 1 <= prompts.shape[1] <= context:
-            raise ValueError(f"a prompt must have 1 to {context} tokens, but has {prompts.shape[1]}")
-        self._next_logits, self._start_cache = next_logits, start_cache
-        self._context, self._options = context, options
-        self._forbidden = list(forbidden)
-        self._in_sight = self._unread = prompts
-        self._cache = self._start_cache()
-        numbers = [0] * len(prompts) if numbers is None else numbers
-        self._streams = [np.random.default_rng((options.seed, number)) for number in numbers]
-
-    def step(self) -> list[int]:
-        """Return one more token for every row."""
-        if self._cache.length + self._unread.shape[1] > self._context:
-            self._unread = self._in_sight = self._in_sight[:, -(self._context // 2) :]
-            self._cache = self._start_cache()
-        logits = self._next_logits(self._unread, self._cache)
-        tokens = [self._chosen(*row) for row in zip(logits, self._in_sight, self._streams, strict=True)]
-        self._unread = np.array(tokens)[:, None]
-        self._in_sight = np.concatenate([self._in_sight, self._unread], axis=1)
-        return tokens
-
-    def keep(self, rows: Sequence[int]) -> None:
-        """Continue only the rows at these indices."""
-        index = list(rows)
-        self._unread, self._in_sight = self._unread[index], self._in_sight[index]
-        self._cache.keep(index)
-        self._streams = [self._streams[row] for row in index]
-
-    def _chosen(self, logits: Array, in_sight: Array, stream: np.random.Generator) -> int:
-        """Return one token, drawn from logits (V,) as the options say."""
-        options = self._options
-        if options.repetition_penalty != 1.0:
-            penalize(logits, in_sight.tolist(), options.repetition_penalty)
-        if size := options.no_repeat_ngram:
-            logits[completing_tokens(in_sight.tolist(), size)] = -np.inf
-        logits[self._forbidden] = -np.inf
-        return draw(logits, options, np.float32(stream.random(dtype=np.float32)))
-
 
 Objective = Literal["causal", "masked", "prefix"]
 Pooling = Literal["mean", "first", "attention", "max"]
@@ -244,6 +174,8 @@ class NativeLanguageModel(NativeStack):
         embedding = "output_weight" if settings.tie_embeddings else "embedding.weight"
         super().__init__(settings, arrays, where, "decoder", embedding, precision, threads)
         self.objective = objective
+        # the tokens of a prefix look at those after them
+        self.reads_ahead = objective == "causal"
         for block in self.stack.blocks:
             if block.distances is not None:
                 block.distances.is_causal = objective == "causal"
@@ -283,22 +215,20 @@ class NativeLanguageModel(NativeStack):
             total += float((largest + log_sums - right).sum(dtype=np.float64))
         return total
 
-    def write(
-        self, prompts: Array, context: int, options: GenerationOptions, *, forbidden: Sequence[int] = (),
-        numbers: Sequence[int] | None = None,
-    ) -> TextWriter:  # fmt: skip
-        """Begin to continue prompts (R, P); see `WritingEngine`."""
-        return TextWriter(self.next_logits, KeyValueCache, prompts, context, options, forbidden, numbers)
+    def start_cache(self) -> KeyValueCache:
+        """Return a cache of no position."""
+        return KeyValueCache()
 
-    def next_logits(self, tokens: Array, cache: KeyValueCache) -> Array:
+    def next_logits(self, tokens: Array, cache: KeyValueCache, count: int = 1) -> Array:
         """Return logits (R, V) of the token after `tokens` (R, T), which stand after the positions in the cache.
 
+        Of one row they are those (count, V) after each of the last ones.
         The tokens of one call to a "prefix" model are a prefix, each token of which attends to all others.
         """
         length, total = tokens.shape[1], cache.length + tokens.shape[1]
         sees_all = self.objective == "prefix"
         mask = np.ones((1, 1, 1, total), bool) if sees_all else causal_mask(length, total)
-        return self._logits(self.stack(tokens, mask, cache)[:, -1])
+        return self._logits(self.stack(tokens, mask, cache)[:, -count:].reshape(-1, self.width))
 
     def _logits(self, states: Array) -> Array:
         """Return logits (N, V) of states (N, D)."""

@@ -282,7 +282,7 @@ def train(
         time_limit_watcher = TimeLimitWatcher(watcher, config, batches, can_shrink=_can_shrink(run, config))
         finished = trainer.train(time_limit_watcher, should_stop, started)
         train_one = partial(train, job, watcher=watcher, resume=True, device=device, should_stop=should_stop)
-        if not (finished and train_members(run, config, watcher, lambda member: train_one(member).finished)):
+        if not (finished and train_members(run, config, watcher, lambda path: train_one(path).finished, should_stop)):
             return Outcome(False, trainer.state.best_score)
         _finish(job, run, trainer, config, watcher)
         return _outcome(job, run, trainer, config)

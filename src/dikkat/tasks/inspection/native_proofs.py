@@ -24,6 +24,7 @@ from dikkat_runtime.engine.stack import KeyValueCache
 from dikkat_runtime.errors import msg
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import search_all
+from dikkat_runtime.tasks.generator import TextWriter
 
 Native = NativeEngine | NativeClassifier | NativeLanguageModel
 CLOSE = 1e-5
@@ -169,7 +170,7 @@ def _of_language_model(
         }
 
     def outputs() -> dict[str, float]:
-        writers = [writing.write(target, 2 * target.shape[1], options) for writing in (engine, reference)]
+        writers = [TextWriter(writing, target, 2 * target.shape[1], options) for writing in (engine, reference)]
         return {msg("token {step}", step): float(writers[0].step() != writers[1].step()) for step in range(WRITTEN)}
 
     return [

@@ -54,4 +54,17 @@ static float log_sum_of_row(const float *row, int64_t width, float largest) {
     return (float)log(sum);
 }
 
+/* In place: exp(entry - largest); returns their sum. */
+INLINE float exponentials_of_row(float *row, int64_t width, float largest) {
+    double sum = 0.0;
+    for (int64_t start = 0; start < width; start += RANKED_CHUNK) {
+        int64_t end = smaller_of(start + RANKED_CHUNK, width);
+        float part = 0.0f;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = start; i < end; i++) part += row[i] = exponential(row[i] - largest);
+        sum += part;
+    }
+    return (float)sum;
+}
+
 #endif

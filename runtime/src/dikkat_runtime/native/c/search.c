@@ -57,12 +57,14 @@ static int64_t continuations(const Search *s, const Decoder *d) {
     return smaller_of(s->beam + 1, d->vocabulary);
 }
 
-/* Adds what one model holds for the probabilities of a row. */
+/* Adds what one model holds for the probabilities of a row, whose logits are no longer needed. */
 static void add_probabilities(const Search *s, const Decoder *d, int64_t row, int is_first) {
-    const float *logits = s->logits + row * d->vocabulary;
-    float *sum = s->probabilities + row * d->vocabulary;
-    float largest = largest_entry(logits, d->vocabulary), less = largest + log_sum_of_row(logits, d->vocabulary, largest);
-    for (int64_t i = 0; i < d->vocabulary; i++) sum[i] = (is_first ? 0.0f : sum[i]) + exponential(logits[i] - less);
+    float *logits = s->logits + row * d->vocabulary, *sum = s->probabilities + row * d->vocabulary;
+    float share = 1.0f / exponentials_of_row(logits, d->vocabulary, largest_entry(logits, d->vocabulary));
+    if (is_first)
+        for (int64_t i = 0; i < d->vocabulary; i++) sum[i] = logits[i] * share;
+    else
+        for (int64_t i = 0; i < d->vocabulary; i++) sum[i] += logits[i] * share;
 }
 
 /* Step 1, of one row with the mean of the probabilities of all models. Twin: engine/ensemble.py, EnsembleSteps.step: one that
