@@ -133,7 +133,7 @@ class Grid:
         # those of a base of our own are in its run
         kept = ("--keep", str(write_table(work / "keep.tsv", general[:MAX_KEPT]))) if name == "student" else ()
         self.run(*asked, *kept, "--out", str(work / "dikkat"))
-        self.run(*asked, "--out", str(work / "plain"), code=PLAIN)
+        self.run(*asked, "--out", str(work / "plain"), program=PLAIN)
         self.run("interpolate", str(work / "plain"), "--share", "0.5", "--out", str(work / "averaged"))
         notes = read_metadata(work / "dikkat" / "model.safetensors")
         if share := float(notes["share"]):
