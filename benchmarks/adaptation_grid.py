@@ -80,7 +80,11 @@ class Grid:
     """Where the grid is measured, and by what."""
 
     def __init__(self, options: argparse.Namespace) -> None:
-        self.folder, self.minutes, self.base_minutes = options.folder, options.minutes, options.base_minutes
+        self.folder, self.base_minutes = options.folder, options.base_minutes
+        self.length: tuple[str, ...] = ("--minutes", str(options.minutes))
+        if options.updates:
+            limits = f"training.max_updates={options.updates}", "training.validations=2"
+            self.length = tuple(word for limit in limits for word in ("--set", limit))
         self.run: Callable[..., None] = partial(dikkat, threads=options.threads)
         self.scores = partial(scores, threads=options.threads)
         self.multi30k, self.general, self.held_out = options.data, options.general, options.held_out
@@ -129,11 +133,11 @@ class Grid:
         work.mkdir()
         (test, new), (general_test, general) = self.texts(domain), self.texts(name)
         memory = write_table(work / "memory.tsv", new[:size])
-        asked = ("train", "translator", str(memory), "--from", str(base), "--minutes", str(self.minutes))
+        asked = ("train", "translator", str(memory), "--from", str(base), *self.length)
         # those of a base of our own are in its run
         kept = ("--keep", str(write_table(work / "keep.tsv", general[:MAX_KEPT]))) if name == "student" else ()
         self.run(*asked, *kept, "--out", str(work / "dikkat"))
-        self.run(*asked, "--out", str(work / "plain"), code=PLAIN)
+        self.run(*asked, "--out", str(work / "plain"), program=PLAIN)
         self.run("interpolate", str(work / "plain"), "--share", "0.5", "--out", str(work / "averaged"))
         notes = read_metadata(work / "dikkat" / "model.safetensors")
         if share := float(notes["share"]):
@@ -151,14 +155,14 @@ class Grid:
         }
         updates = {side: json.loads(line).get("step") for side, line in last.items()}
         cell, frontier = (name, domain, size), json.loads(notes["frontier"])
-        return {"cell": cell, "minutes": self.minutes, "chrf": chrf, "share": share, "updates": updates,
+        return {"cell": cell, "length": self.length, "chrf": chrf, "share": share, "updates": updates,
                 "frontier": frontier}  # fmt: skip
 
 
 def gain_and_loss(found: Measured, side: str = "dikkat") -> tuple[float, float]:
     """The gain of a side as a share of plain's, and what general text lost."""
     before, after, plain = (found["chrf"][name] for name in ("before", side, "plain"))
-    most = plain["domain"] - before["domain"]
+    most = plain["domain"] - before["domain"] or float("nan")
     return (after["domain"] - before["domain"]) / most, before["general"] - after["general"]
 
 
@@ -171,6 +175,7 @@ def main() -> None:
     arguments.add_argument("--held-out", type=int, default=500, help="sentences of each text to test on")
     arguments.add_argument("--sizes", type=int, nargs="*", default=[500, 5_000])
     arguments.add_argument("--minutes", type=float, default=2.0, help="of each adaptation")
+    arguments.add_argument("--updates", type=int, help="of each adaptation, in place of minutes: for a busy machine")
     arguments.add_argument("--base-minutes", type=float, default=4.0)
     arguments.add_argument("--cells", type=int, help="measure at most so many, with the bases that they need")
     arguments.add_argument("--only", default="", help="regular expression of cells, as tatoeba-captions-500")

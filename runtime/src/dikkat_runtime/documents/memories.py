@@ -41,7 +41,7 @@ def read_memory(
     line or for texts in others, and `UsageError` where a .tmx has no text in a language.
     """
     skipped: Counter[str] = Counter()
-    rows = _units(path, languages, skipped) if _kind(path) == ".tmx" else _table(path)
+    rows = _units(path, languages, skipped) if memory_kind(path) == ".tmx" else _table(path)
     pairs = []
     for source, target in rows:
         if fault := _fault(source, target):
@@ -61,11 +61,6 @@ def read_memory(
         line += msg("; skipped {count:,} {reason}", count, reason)
     note(line)
     return known
-
-
-def is_memory(path: Path) -> bool:
-    """Return whether the name of a file says that it holds texts with their translations."""
-    return bool(_kind(path))
 
 
 def _fault(source: str, target: str) -> str:
@@ -116,7 +111,8 @@ def _cosine(some: Counter[str], others: Counter[str]) -> float:
     return product / max(1.0, math.hypot(*some.values()) * math.hypot(*others.values()))
 
 
-def _kind(path: Path) -> str:
+def memory_kind(path: Path) -> str:
+    """Return the ending of a file that holds texts with their translations; "" for any other name."""
     return next((suffix for suffix in reversed(path.suffixes) if suffix in (".tmx", ".tsv")), "")
 
 

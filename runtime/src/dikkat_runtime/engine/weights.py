@@ -115,10 +115,10 @@ class Weights:
         more, up = -len(down) % RANKS, ups[rows]
         up = np.pad(up, ((0, -len(up) % PANEL), (0, more)))
         down = np.pad(down, ((0, more), (0, -down.shape[1] % LANES)))
-        adapted, dtype, pair = Linear.from_buffer_copy(layer), np.float32, 1
+        adapted, dtype, pair = Linear.from_buffer_copy(layer), "f4", 1
         if self.in_bytes:
             # (R, I) -> (R / 8, I / 2, 8, 2), where pairs are multiplied together
-            down, dtype, pair = down.reshape(-1, RANKS, down.shape[1] // 2, 2).swapaxes(1, 2), np.int8, 2
+            down, dtype, pair = down.reshape(-1, RANKS, down.shape[1] // 2, 2).swapaxes(1, 2), "i1", 2
         # (outputs, R) -> (panels, R / pair, outputs of a panel, pair)
         up = up.reshape(-1, PANEL, up.shape[1] // pair, pair).swapaxes(1, 2)
         kept = [aligned(down, dtype), aligned(up, dtype), aligned(np.pad(scales, (0, more)))]

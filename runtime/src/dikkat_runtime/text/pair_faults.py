@@ -5,8 +5,6 @@ from collections import Counter
 
 from dikkat_runtime.text.placeholders import spans
 
-# Count words and lengths of text in scripts without spaces between words, or with much in one character.
-
 _HAN = re.compile("[\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _KANA = re.compile("[\u3041-\u30ff\u31f0-\u31ff\uff66-\uff9f]")
 _HANGUL = re.compile("[\u1100-\u11ff\uac00-\ud7af]")
@@ -42,8 +40,6 @@ def width(text: str) -> int:
     syllables = len(_KANA.findall(text)) + len(_HANGUL.findall(text))
     return length + (HAN_WIDTH - 1) * len(_HAN.findall(text)) + (SYLLABLE_WIDTH - 1) * syllables
 
-
-# Tell by two texts whether one is the translation of the other.
 
 COPY_WORDS = 3
 """Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like."""

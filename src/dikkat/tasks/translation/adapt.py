@@ -27,7 +27,7 @@ from dikkat.tasks.in_memory import translator_of
 from dikkat.tasks.translation.evaluate import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat.training.parameters import FlatParameters
-from dikkat_runtime.documents.memories import is_memory, read_memory
+from dikkat_runtime.documents.memories import memory_kind, read_memory
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.precision import read_record
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg
@@ -61,8 +61,8 @@ GENERAL_SHARE = 0.2
 ALLOWED_LOSS = {"old": 1.0, "written": 15.0}
 """Points of chrF that general text may lose for nothing: of people's references, and of what the base wrote itself,
 where 13 points fewer were no loss at all by references (docs/adapt.md)."""
-SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""Shares of what was learned that are tried in the end."""
+SHARES, STEPS = (1.0, 0.75, 0.5, 0.25, 0.0), (0.125, 0.0625)
+"""Shares of what was learned that are tried in the end, and how much more than the most that keeps enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class General:
         """
         own = [Pair(*lines, 0) for lines in zip(*held_out_lines(base.run), strict=True)][:MAX_GENERAL]
         wanted = min(MAX_WRITTEN, round(OLD_PAIRS_PER_NEW * new_pairs) + MAX_GENERAL)
-        tables = [path for path in keep if is_memory(path)]
+        tables = [path for path in keep if memory_kind(path)]
         languages = (base.config.data.source_language, base.config.data.target_language)
         translator = Translator.load(base.run.path, "auto")
         translator.corrections = None
@@ -222,20 +222,24 @@ def general_floor(before: dict[str, float]) -> float | None:
 def settle(run: RunDirectory, config: RunConfig, adapted: dict[str, Any]) -> dict[str, Any]:
     """Average the learned weights with those of the base by the share that is best on both held-out parts.
 
-    The best share has the most chrF on the new part, less what the general part falls under its floor. Returns
-    `adapted` with the scores of each share, which the file of the weights keeps. A run without a general part stays as
-    it was learned.
+    The best share has the most chrF on the new part of those with which the general part keeps its floor, or is 0.
+    Returns `adapted` with the scores of each share, which the file of the weights keeps. A run without a general part
+    stays as it was learned.
     """
     floor, metadata = general_floor(adapted["chrf_before"]), read_metadata(run.weights)
     if floor is None:
         return adapted
     if "share" not in metadata:
-        rows = ((share, *_scores_of_share(run, config, share)) for share in SHARES)
-        frontier = [[round(number, 2) for number in row] for row in rows]
+        scores = {share: _scores_of_share(run, config, share) for share in SHARES}
+        for step in STEPS:
+            share = step + max(share for share, row in scores.items() if not share or row[1] >= floor)
+            if share < 1.0:
+                scores[share] = _scores_of_share(run, config, share)
         # of equals the one that learned most
-        best = max(frontier, key=lambda row: row[1] + min(0.0, row[2] - floor))
-        metadata |= {"share": str(best[0]), "frontier": json.dumps(frontier)}
-        run.save_weights(interpolated_weights(run, best[0]), metadata)
+        best = max((row[0], share) for share, row in scores.items() if not share or row[1] >= floor)[1]
+        frontier = [[share, *(round(score, 2) for score in scores[share])] for share in sorted(scores, reverse=True)]
+        metadata |= {"share": str(best), "frontier": json.dumps(frontier)}
+        run.save_weights(interpolated_weights(run, best), metadata)
     return {**adapted, "share": float(metadata["share"]), "frontier": json.loads(metadata["frontier"])}
 
 
