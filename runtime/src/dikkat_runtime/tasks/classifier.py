@@ -107,12 +107,12 @@ class Answers(NamedTuple):
         No label for a text without words, and with `abstain` for one that `Classification.is_sure` does not hold of.
         """
         most = np.where(self.has_words, self.shares.max(axis=1), math.nan)
-        is_told = self.has_words & ((most >= abstain) & ~self.is_unlike if abstain else True)
-        indices = ranked(self.shares).tolist() if has_all else self.chosen
-        rows, classes = zip(indices, self.shares.tolist(), is_told.tolist(), most.tolist(), strict=True), self.classes
+        is_shown = self.has_words & ((most >= abstain) & ~self.is_unlike if abstain else True)
+        indices, classes = ranked(self.shares).tolist() if has_all else self.chosen, self.classes
+        rows = zip(indices, self.shares.tolist(), is_shown.tolist(), most.tolist(), strict=True)
         return [
-            "\t".join([f"{classes[index]}\t{own[index]:.4f}" for index in told]) if is_sure else f"\t{best:.4f}"
-            for told, own, is_sure, best in rows
+            "\t".join([f"{classes[index]}\t{own[index]:.4f}" for index in row]) if is_sure else f"\t{best:.4f}"
+            for row, own, is_sure, best in rows
         ]
 
 
