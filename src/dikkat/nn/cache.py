@@ -162,6 +162,11 @@ class StackCache:
         for layer in self.layers:
             layer.reorder(index)
 
+    def keep(self, rows: list[int]) -> None:
+        """Keep only these rows."""
+        if (keys := self.layers[0]._key) is not None:
+            self.reorder(torch.tensor(rows, dtype=torch.int64, device=keys.device))
+
 
 class DecoderCache(StackCache):
     """The cache of a decoder, of `B` sentences with `rows_per_sentence` hypotheses each.

@@ -175,24 +175,12 @@ class TorchLanguageModel(TorchTexts):
             total -= float(likelihoods.gather(1, right[:, None]).double().sum())
         return total
 
-    def start_cache(self) -> "_RowCache":
+    def start_cache(self) -> StackCache:
         """Return a cache of no position."""
-        return _RowCache(len(self._model.decoder.blocks), self._device)
+        return StackCache(len(self._model.decoder.blocks))
 
     @torch.inference_mode()
     def next_logits(self, tokens: Array, cache: StackCache, count: int = 1) -> Array:
         """Return logits (R, V) of the token after `tokens` (R, T). Raises `DataError` where they are not finite."""
         logits = self._model.read(torch.from_numpy(tokens).to(self._device), cache)
         return np.asarray(in_range(logits, self.where).float().cpu().numpy())
-
-
-class _RowCache(StackCache):
-    """The keys and values of the rows of a `TextWriter`."""
-
-    def __init__(self, num_layers: int, device: torch.device) -> None:
-        super().__init__(num_layers)
-        self._device = device
-
-    def keep(self, rows: list[int]) -> None:
-        """Keep only these rows."""
-        self.reorder(torch.tensor(rows, dtype=torch.int64, device=self._device))

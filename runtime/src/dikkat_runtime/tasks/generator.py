@@ -1,6 +1,5 @@
 """Continue the start of a text with a language model, by any engine."""
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain, pairwise
@@ -72,29 +71,26 @@ class _Row:
 class Drafts:
     """Guesses of how one text goes on: as it did where its last tokens stood before (Saxena 2023).
 
-    Reading a draft takes longer than reading one token, so there are drafts while they cost at most 2 % of all time.
+    To read one token of a draft takes up to 0.3 times as long as to read one alone (docs/performance.md), so there are
+    drafts while they have cost at most 2 % of all steps.
     """
 
     def __init__(self) -> None:
-        self._most, self._single, self._all, self._saved = 4, 0.0, 0.0, 0.0
+        self._most, self._saved = 4, 0.5
 
     def guess(self, text: Array, most: int) -> list[int]:
         """Return tokens that may follow `text` (T,), at most so many, or none."""
-        if not self._single or most < 1 or self._saved < -0.02 * self._all:
+        if min(most, len(text) - 4) < 1 or self._saved < 0:
             return []
         ends, size = np.flatnonzero(text[3:-1] == text[-1]) + 3, 1
         while size < 4 and len(longer := ends[text[ends - size] == text[-1 - size]]):
             ends, size = longer, size + 1
         return [] if size == 1 else list(np.resize(text[ends[-1] + 1 :], min(most, self._most)))
 
-    def record(self, drafted: int, right: int, seconds: float) -> None:
-        """Learn from reading one token and a draft of so many, of which the first were `right`."""
-        self._all += seconds
-        if drafted:
-            self._saved += (1 + right) * self._single - seconds
-            self._most = min(16, 2 * right + 2)
-        else:
-            self._single = 0.8 * (self._single or seconds) + 0.2 * seconds
+    def record(self, drafted: int, right: int) -> None:
+        """Learn from a step that has read a draft of so many tokens, of which the first were `right`."""
+        self._saved = min(2.0, self._saved + right - 0.3 * drafted + 0.02)
+        self._most = min(16, 2 * right + 2) if drafted else self._most
 
 
 class TextWriter:
@@ -143,12 +139,12 @@ class TextWriter:
         if self._cache.length + self._unread.shape[1] > self._context:
             self._unread = self._in_sight = self._in_sight[:, -(self._context // 2) :]
             self._cache = self._engine.start_cache()
-        begun, read, guessed = time.perf_counter(), self._unread, list[int]()
+        read, guessed, written = self._unread, list[int](), list[list[int]]()
         drafts = self._drafts if read.size == 1 else None
         if drafts is not None:
             guessed = drafts.guess(self._in_sight[0], self._context - self._cache.length - 1)
             read = np.array([[*read[0], *guessed]])
-        logits, written = self._engine.next_logits(read, self._cache, 1 + len(guessed)), list[list[int]]()
+        logits = self._engine.next_logits(read, self._cache, 1 + len(guessed))
         for number, guess in enumerate([*guessed, None]):
             rows = logits[number : number + len(read)], self._in_sight, self._streams
             written.append([self._chosen(*row) for row in zip(*rows, strict=True)])
@@ -158,7 +154,7 @@ class TextWriter:
                 break
         if drafts is not None:
             self._cache.length -= 1 + len(guessed) - len(written)
-            drafts.record(len(guessed), len(written) - 1, time.perf_counter() - begun)
+            drafts.record(len(guessed), len(written) - 1)
         return written
 
     def _chosen(self, logits: Array, in_sight: Array, stream: np.random.Generator) -> int:

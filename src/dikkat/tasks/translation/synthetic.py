@@ -8,7 +8,7 @@ from which a smaller one learns.
 import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -182,27 +182,14 @@ def _rows(inputs: Path, outputs: Path) -> Iterator[tuple[str, str]]:
 BEAM = BeamOptions()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Diversified:
     """Hold the (source, target) pairs: the original ones, and then the new ones."""
 
     pairs: list[tuple[str, str]]
     original: int
-    by_forward: int = 0
-    by_backward: int = 0
-    _seen: set[tuple[str, str]] = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        self._seen = set(self.pairs)
-
-    def add(self, source: str, target: str) -> int:
-        """Add a pair if it is new and neither side is empty; return 1 if it was added, else 0."""
-        pair = source, target
-        if pair in self._seen or not (source.strip() and target.strip()):
-            return 0
-        self._seen.add(pair)
-        self.pairs.append(pair)
-        return 1
+    by_forward: int
+    by_backward: int
 
 
 def check_directions(forward: Translator, backward: Translator) -> None:
@@ -229,14 +216,19 @@ def diversify(
     Raises `UsageError` for translators that do not go opposite ways.
     """
     check_directions(forward, backward)
-    result = Diversified([(pair.source, pair.target) for pair in pairs], len(pairs))
+    original = [(pair.source, pair.target) for pair in pairs]
+    sources, targets = ([pair[side] for pair in original] for side in (0, 1))
 
     def write(translator: Translator, lines: Sequence[str]) -> Iterator[str]:
         return (one.text for one in translator.stream(counted(lines), options, batch_size=batch_size))
 
-    sources, targets = ([pair[side] for pair in result.pairs] for side in (0, 1))
-    for source, target in zip(sources, write(forward, sources), strict=True):
-        result.by_forward += result.add(source, target)
-    for source, target in zip(write(backward, targets), targets, strict=True):
-        result.by_backward += result.add(source, target)
-    return result
+    # each pair once, in the order in which they came
+    known, sizes = dict.fromkeys(original), list[int]()
+    for new in (
+        zip(sources, write(forward, sources), strict=True),
+        zip(write(backward, targets), targets, strict=True),
+    ):
+        sizes.append(len(known))
+        known |= dict.fromkeys(pair for pair in new if all(map(str.strip, pair)))
+    added = list(known)[sizes[0] :]
+    return Diversified(original + added, len(original), sizes[1] - sizes[0], len(known) - sizes[1])
