@@ -20,7 +20,7 @@ ONE_KEY = {**USUAL, "num_key_value_heads": 1, "num_hidden_layers": 1}
 WIDE = {**USUAL, "hidden_size": 32}
 APART = {"tie_word_embeddings": False}
 TIED = {"tie_word_embeddings": True}
-NEO = {name: value for name, value in USUAL.items() if name != "num_hidden_layers"}
+NEO = {name: value for name, value in USUAL.items() if name not in ("num_hidden_layers", "num_attention_heads")}
 LINEAR = {"rope_type": "linear", "factor": 2.0, "rope_theta": 50.0}
 YARN = {"rope_type": "yarn", "factor": 4.0, "rope_theta": 10000.0, "original_max_position_embeddings": 32}
 DYNAMIC = {"rope_type": "dynamic", "factor": 4.0, "rope_theta": 300.0}

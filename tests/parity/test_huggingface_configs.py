@@ -127,6 +127,16 @@ def test_rotary_positions_by_their_old_names(name: str, tmp_path: Path) -> None:
     assert_same_model(found, whole)
 
 
+@pytest.mark.parametrize(("left_out", "start"), [((), 90), (("decoder_start_token_id",), 3)])
+def test_a_translation_begins_with_what_the_config_names(left_out: tuple[str, ...], start: int, tmp_path: Path) -> None:
+    """Or else with the beginning of a sentence, as in transformers."""
+    folder_of("mbart-uneven", SHAPES["mbart-uneven"][1], tmp_path)
+    values = json.loads((tmp_path / "config.json").read_text())
+    found = read_as(tmp_path, {name: value for name, value in values.items() if name not in left_out})
+    assert isinstance(found, ForeignTranslator)
+    assert found.orders[0].rows[1] == start
+
+
 def test_a_long_rope_is_read_as_far_as_its_first_training(tmp_path: Path) -> None:
     """Beyond it transformers turns all positions by other frequencies."""
     folder_of("phi3-long", SHAPES["phi3-long"][1], tmp_path)
@@ -145,12 +155,12 @@ def test_a_long_rope_is_read_as_far_as_its_first_training(tmp_path: Path) -> Non
         ("gpt-neo", {"attention_types": 7}, "a setting is not of its kind"),
         ("gemma3", {"num_hidden_layers": 10**12, "layer_types": None}, "num_hidden_layers is 1,000,000,000,000, but"),
         ("gpt-neo", {"num_layers": 10**12}, "num_layers is 1,000,000,000,000, but"),
-        ("mbart", {"decoder_start_token_id": None}, "decoder_start_token_id must be a number, not None"),
+        ("mbart", {"decoder_start_token_id": "x"}, "decoder_start_token_id must be a number, not 'x'"),
         ("bart", {"forced_bos_token_id": 0}, "no text begins with forced_bos_token_id = 0"),
         ("bart", {"forced_bos_token_id": 9999}, "no text begins with forced_bos_token_id = 9999"),
         ("llama", {"num_attention_heads": 0}, "num_heads: input should be greater than 0, not 0"),
         ("t5", {"num_heads": 4}, "its shape is"),
-        ("llama", {"vocab_size": 300}, r"the weight embed_tokens\.weight does not fit its config\.json"),
+        ("llama", {"vocab_size": 300}, r"the weight lm_head\.weight does not fit its config\.json"),
         ("bert", {"vocab_size": 200}, "does not fit its config.json: its shape is 257 x 24, not 200 x 24"),
     ],
 )  # fmt: skip

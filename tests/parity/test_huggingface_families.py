@@ -223,9 +223,7 @@ def test_a_classifier_is_that_of_transformers(name: str, tmp_path: Path) -> None
     torch.testing.assert_close(computed, expected, rtol=0, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    "name", [name for name in ENCODERS if name not in ("nomic", "electra-wide", "deberta-v2-exact")]
-)
+@pytest.mark.parametrize("name", [name for name in ENCODERS if ENCODERS[name][0] != "NomicBert"])
 @torch.no_grad()
 def test_a_model_of_hidden_words_is_that_of_transformers(name: str, tmp_path: Path) -> None:
     theirs, ours, found = read_encoder(name, "ForMaskedLM", tmp_path / "theirs", "lm")
@@ -376,7 +374,7 @@ def test_a_marian_with_a_fast_tokenizer_alone_is_read(tmp_path: Path) -> None:
     rows = found.orders[0].rows
     # their last token is forced to be an end
     assert [rows[number] for number in answer[0].tokens][:10] == written[1:11]
-    assert len(set(written[1:11])) > 2
+    assert len(set(written[1:11])) > 1
 
 
 def test_a_matrix_that_is_stored_twice_must_be_the_same(tmp_path: Path) -> None:

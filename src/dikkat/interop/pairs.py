@@ -164,7 +164,7 @@ def _byte_content(size: int) -> Mapping[str, Any]:
 
 def _order(theirs: ForeignSettings, entries: Mapping[str, int], size: int, path: Path) -> VocabularyOrder:
     padding, end = theirs.number("pad_token_id"), theirs.number("eos_token_id")
-    begin = theirs.number("decoder_start_token_id", padding)
+    begin = theirs.number("decoder_start_token_id", theirs.number("bos_token_id", padding))
     unknown = next((entries[name] for name in _UNKNOWN if name in entries), None)
     if unknown is None or not all(isinstance(one, int) and 0 <= one < size for one in (padding, end, begin)):
         raise DataError("{path}: must have an unknown entry, and those of {settings} for padding and end").fill(

@@ -22,8 +22,9 @@ def rotary_settings(
     """
     scaling = _scaling(theirs, kind)
     own = ForeignSettings(theirs.path, {**theirs.values, **scaling})
+    named = ForeignSettings(theirs.path, scaling)
     legacy = "rope_local_base_freq" if kind == _LOCAL else "rope_theta"
-    base = own.number("rope_theta", theirs.number(legacy, theirs.number("rotary_emb_base", base)))
+    base = named.number("rope_theta", theirs.number(legacy, theirs.number("rotary_emb_base", base)))
     share = own.number("partial_rotary_factor", theirs.number("rotary_pct", share))
     rotary_dim = int(width * share) // 2 * 2
     frequencies = rotary_frequencies(rotary_dim, float(base))
