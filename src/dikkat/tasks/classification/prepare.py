@@ -205,9 +205,8 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     """The language of the texts, guessed and noted where none is named: it decides how I is lower-cased."""
     if config.data.source_language or not (language := guess_language(parts.train.texts)):
         return config
-    parts.report.notes.append(
-        msg("language: the texts read like {language}; if they are not, give --text-language", language)
-    )
+    note = msg("language: the texts read like {language}; if they are not, give --text-language", language)
+    parts.report.notes.append(note)
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
 
@@ -254,9 +253,8 @@ def _tokenizer(request: Request, parts: Parts, config: RunConfig, run: RunDirect
     texts = parts.train
     if (characters := sum(map(len, texts.texts))) > VOCABULARY_CHARACTERS:
         texts = texts.sample(max(1, len(texts) * VOCABULARY_CHARACTERS // characters), config.training.seed)
-        parts.report.notes.append(
-            msg("vocabulary: learned from {count:,} texts that were drawn by the seed", len(texts))
-        )
+        note = msg("vocabulary: learned from {count:,} texts that were drawn by the seed", len(texts))
+        parts.report.notes.append(note)
     tokenizer = Tokenizer.train(texts.texts, config.tokenizer, (language, language))
     tokenizer.save(run.tokenizer)
     return tokenizer

@@ -113,7 +113,10 @@ class ClassifierJob:
         counts = length_counts(task.corpus.lengths("source"))
         # what was cut has all places, of which one more is for <bos> where nothing was imported
         full = int(counts[max(most, len(counts) - 1) :].sum())
-        beginning = round(most * config.classifier.beginning)
+        beginning, seen = round(most * config.classifier.beginning), config.classifier.seen_tokens
+        economy = msg("{batches_per_epoch:,} a pass, of {seen} tokens a text; the first {still} layers stay").fill(
+            task.batches_per_epoch, seen, config.classifier.still_layers
+        )
         return {
             "texts": msg(
                 "{count:,} to train on, {cut:,} of them of {limit} tokens or more, of which the first {first} "
@@ -124,7 +127,7 @@ class ClassifierJob:
                 "{encoder_layers} layers, width {model_dim}, {parameters:,} parameters, vocabulary {vocab_size:,}, "
                 "{pooling} pooling"
             ).fill(model.encoder_layers, model.model_dim, parameters, model.vocab_size, config.classifier.pooling),
-            "batches": msg("{batches_per_epoch:,} a pass", task.batches_per_epoch),
+            "batches": msg("{batches_per_epoch:,} a pass", task.batches_per_epoch) if seen is None else economy,
         }
 
     def shortcomings(self, task: ClassificationTask) -> tuple[str, ...]:
