@@ -142,8 +142,8 @@ class EncoderClassifier(nn.Module):
         kept = torch.rand(mask.shape, device=mask.device) >= self.word_dropout
         if self.seen_tokens is not None:
             # runs without a token come last; (B, S / RUN) -> (B, S)
-            draws = torch.rand(mask[:, ::RUN].shape, device=mask.device) + 1.0 - mask[:, ::RUN].float()
-            shown = draws.argsort(dim=1).argsort(dim=1) < max(1, self.seen_tokens // RUN)
+            order = torch.rand(mask[:, ::RUN].shape, device=mask.device) + 1.0 - mask[:, ::RUN].float()
+            shown = order.argsort(dim=1).argsort(dim=1) < max(1, self.seen_tokens // RUN)
             kept &= shown.repeat_interleave(RUN, dim=1)[:, : mask.shape[1]]
         kept[:, 0] = True
         return mask & kept
