@@ -274,7 +274,7 @@ HEADS = [
     Mutation(
         "tests/parity/test_word_table_kernel.py::test_the_kernel_scores_as_numpy",
         f"{_RUNTIME}/text/text_ngrams.py",
-        "text.isascii() and not self._has_dotted_i",
+        "is_plain and text.isascii()",
         "text.isascii()",
     ),
     Mutation(

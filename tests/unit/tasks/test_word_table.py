@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from dikkat.tasks.classification import obvious_baseline, table_fitting
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import balancing_share, fit_word_table, wanted_outputs
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
-from dikkat_runtime.text import text_ngrams
 from dikkat_runtime.text.text_ngrams import NgramReader
 
 TEXTS = ["The film was good, the end too", "a bad film", "Iyi bir film! ÇOK iyi", "good good good film", "x", "is a it"]
@@ -179,14 +177,6 @@ def test_an_encoder_of_noise_has_no_weight() -> None:
 
 def test_loose_accents_are_read_as_composed_ones() -> None:
     assert NgramReader("tr").words("gu\u0308zel c\u0327ocuk") == ["güzel", "çocuk"]
-
-
-def test_threads_share_a_reader_that_forgets_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_ngrams, "_KEPT_WORDS", 3)
-    reader, rows = NgramReader(), [[f"word{number % 50} and{number % 7}"] for number in range(2_000)]
-    alone = [NgramReader().word_ngrams(row).hashes.tolist() for row in rows]
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda row: reader.word_ngrams(row).hashes.tolist(), rows)) == alone
 
 
 def test_texts_of_other_words_are_unlike_those_of_training() -> None:

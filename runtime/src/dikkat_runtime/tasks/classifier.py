@@ -26,7 +26,6 @@ from dikkat_runtime.tasks.batches import length_batches
 from dikkat_runtime.tasks.opening import OpenedModel, native_classifier, open_engine, vocabulary_sizes
 from dikkat_runtime.tasks.word_table import WordTable, read_word_table
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer
-from dikkat_runtime.text.tokenizer import Tokenizer
 
 BATCH_SIZE, WINDOW = 1024, 1024
 """Texts classified at once, and lines read ahead, so that texts of like length share a batch."""
@@ -78,16 +77,11 @@ NOTHING = Classification("", math.nan, {})
 
 
 class Answers(NamedTuple):
-    """Hold the answers to a window of B texts by columns: a loop over a million objects takes longer than the model.
-
-    They are the `classes`, in the order of training, their probabilities, the labels of each text by their indices, the
-    likeliest first, the tokens of each, whether it has words, of which one without has `NOTHING`, and whether it is
-    unlike the training texts.
-    """
+    """Hold the answers to B texts by columns: objects for each take longer than the model; see `Classification`."""
 
     classes: tuple[str, ...]
     shares: Array  # (B, C)
-    chosen: list[list[int]]
+    chosen: list[list[int]]  # indices of classes
     num_tokens: Array  # (B,), as the others
     has_words: Array
     is_unlike: Array
@@ -102,10 +96,7 @@ class Answers(NamedTuple):
             yield answer if has_words else NOTHING
 
     def written(self, abstain: float = 0.0, *, has_all: bool = False) -> list[str]:
-        """Return a line of output for each text: its labels, or all classes, and their probabilities, likeliest first.
-
-        No label for a text without words, and with `abstain` for one that `Classification.is_sure` does not hold of.
-        """
+        """Return a line for each text: labels, or all classes, and probabilities, where it `is_sure` of `abstain`."""
         most = np.where(self.has_words, self.shares.max(axis=1), math.nan)
         is_shown = self.has_words & ((most >= abstain) & ~self.is_unlike if abstain else True)
         indices, classes = ranked(self.shares).tolist() if has_all else self.chosen, self.classes
@@ -226,15 +217,13 @@ class Classifier(OpenedModel):
             yield logits, num_tokens, num_tokens > 0, is_unlike
 
     def _is_read_by_table(self, texts: Sequence[str]) -> bool:
-        """Return whether the word table alone reads `texts`: the encoder adds nothing, and no text is damaged."""
-        # which characters an imported tokenizer takes for none, it alone knows; ours refuses half a surrogate pair
-        if self.decision.encoder_weight or not (isinstance(self.tokenizer, Tokenizer) and self.tokenizer.keeps_all):
-            return False
+        """Return whether the word table alone reads `texts`."""
         try:
             "".join(texts).encode()
         except UnicodeEncodeError:
-            return False
-        return True
+            return False  # the tokenizer says what is wrong
+        # which characters an imported tokenizer takes for none, it alone knows
+        return not (self.decision.encoder_weight or isinstance(self.tokenizer, ForeignTokenizer))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return all ids of each text; none for a text without words."""

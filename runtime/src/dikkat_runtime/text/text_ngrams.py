@@ -24,8 +24,8 @@ FACTORS = (
 MIXING = ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1))
 """Shifts and factors of the finalizer of SplitMix64."""
 _MAX_UINT64 = (1 << 64) - 1
-_KEPT_WORDS, _AT_ONCE = 1 << 20, 1 << 10
-"""Hashes of words that are remembered at most, and texts that are hashed at once."""
+_AT_ONCE = 1 << 10
+"""Texts whose words are hashed at once."""
 
 
 class Ngrams(NamedTuple):
@@ -38,29 +38,23 @@ class Ngrams(NamedTuple):
 
 
 class NgramReader:
-    """Reads texts of one language, lower-cased; it remembers the hashes of the words that it has seen."""
+    """Reads texts of one language, lower-cased."""
 
     def __init__(self, language: str = "", threads: int = 0, max_words: int = MAX_WORDS) -> None:
         """Words are hashed by so many `threads` of the kernels, by 0 in Python; n-grams have up to `max_words`."""
-        self._language, self._has_dotted_i, self.threads, self._most = (
-            language,
-            has_dotted_i(language),
-            threads,
-            max_words,
-        )
-        self._hashes: dict[str, int] = {}
+        self._language, self.threads, self._most = language, threads, max_words
 
     def words(self, text: str) -> list[str]:
         """Return the words and signs of a text, composed as those of training are."""
-        return WORDS_OR_SIGNS.findall(lower(normalize("NFC", text), self._language))
+        return WORDS_OR_SIGNS.findall(self._lower(text))
+
+    def _lower(self, text: str) -> str:
+        return lower(normalize("NFC", text), self._language)
 
     def joined(self, texts: Sequence[str]) -> tuple[Array, Array]:
         """Return texts in UTF-8 as the kernels read their `words`, spaces around signs beyond ASCII, and their ends."""
-        rows = [
-            text if text.isascii() and not self._has_dotted_i
-            else _SIGNS.sub(_apart, lower(normalize("NFC", text), self._language))
-            for text in texts
-        ]  # fmt: skip
+        is_plain = not has_dotted_i(self._language)
+        rows = [text if is_plain and text.isascii() else _SIGNS.sub(_apart, self._lower(text)) for text in texts]
         encoded = [row.encode("utf-8", "surrogatepass") for row in rows]
         return np.frombuffer(b"".join(encoded), np.uint8), np.cumsum(list(map(len, encoded)), dtype=np.int64)
 
@@ -96,18 +90,10 @@ class NgramReader:
             count = library()[0].hash_words(joined, others[0], len(texts), *others[1:], self.threads)
             return flat[:count].copy(), lengths
         rows = [self.words(text) for text in texts]
-        return self._hashes_of(list(chain.from_iterable(rows))), np.array([len(row) for row in rows])
-
-    def _hashes_of(self, words: Sequence[str]) -> Array:
-        # threads share the reader: a dictionary that one has begun with is added to, but never emptied
-        if len(self._hashes) > _KEPT_WORDS:
-            self._hashes = {}
-        hashes = self._hashes
-        for word in set(words):
-            if word not in hashes:
-                digest = blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-                hashes[word] = int.from_bytes(digest, "little")
-        return np.fromiter(map(hashes.__getitem__, words), np.uint64, len(words))
+        words = list(chain.from_iterable(rows))
+        hashes = {word: blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest() for word in set(words)}
+        flat = np.frombuffer(b"".join(map(hashes.__getitem__, words)), "<u8")
+        return flat, np.array(list(map(len, rows)))
 
 
 def _apart(sign: re.Match[str]) -> str:

@@ -154,11 +154,6 @@ class Tokenizer:
         """V, entries of the vocabulary, special tokens included."""
         return int(self._inner.get_vocab_size())
 
-    @property
-    def keeps_all(self) -> bool:
-        """Return whether every text of any characters has ids."""
-        return self._is_lossless or not self._is_pieces
-
     def encode(self, text: str, language: str | None = None) -> list[int]:
         """Return ids of `text`, without `<bos>` and `<eos>`. Raises `DataError` for half a surrogate pair."""
         return self.encode_batch([text], language)[0]

@@ -166,10 +166,7 @@ def kernel_threads() -> int:
 def ngram_features(
     kinds: Sequence[str], reader: NgramReader, texts: Sequence[str], outputs: int, least: int = 0
 ) -> tuple[dict[str, TablePart], dict[str, Any]]:
-    """Return the n-grams of each kind that are worth a row, and the sparse features (N, F) of the texts.
-
-    They occur at least so often, by default as often as is best for so many texts.
-    """
+    """Return the n-grams of each kind that occur so often as to be worth a row, and the sparse features (N, F)."""
     parts, features, count = {}, {}, len(texts)
     # in short texts much hangs on what stands in one of them alone
     is_small = count < 1_000 or sum(text.count(" ") + 1 for text in texts) < _MAX_SMALL_WORDS
@@ -195,7 +192,7 @@ def sparse(part: TablePart, ngrams: Ngrams, count: int) -> Any:
     from scipy.sparse import csr_array
 
     indices, rows, values, _ = part.features(ngrams, count)
-    starts = np.concatenate(([0], np.cumsum(np.bincount(indices, minlength=count))))
+    starts = np.concatenate(([0], np.cumsum(np.bincount(indices, minlength=count)))).astype(np.int32)
     return csr_array((values, rows.astype(np.int32), starts), (count, len(part.hashes)))
 
 
@@ -283,7 +280,7 @@ class _Problem:
         some = self._some
         features = self._join(some, choice)
         # a few texts have few of the n-grams of all
-        features = features[:, np.unique(features.indices)]
+        features = features[:, np.flatnonzero(np.bincount(features.indices))]
         folds = range(int(self._folds.max()) + 1) if len(some) < _MAX_SMALL_DATA else range(1)
         scores = np.concatenate([self._held_out_scores(features, some, choice, fold) for fold in folds])
         wanted = np.concatenate([self._wanted[some[self._folds[some] == fold]] for fold in folds])

@@ -77,12 +77,14 @@ function scoreKeys(row, query, at, keys, start, step, width, beta) {
   }
 }
 
+const SIXTEEN_SUMS = new Float32Array(16);
+
 // In place; entries that the mask hides get nothing, and where it hides all, all get nothing. The first entry is key `start`, since
 // the total is that of sixteen sums, one for every sixteenth key.
 function softmax(row, start, mask) {
   let largest = -Infinity;
   for (let s = 0; s < row.length; s++) if (!mask || mask[s]) largest = Math.max(largest, row[s]);
-  const sums = new Float32Array(16);
+  const sums = SIXTEEN_SUMS.fill(0);
   for (let s = 0; s < row.length; s++) {
     row[s] = !mask || mask[s] ? exponential(fround(row[s] - largest)) : 0;
     sums[(start + s) % 16] += row[s];

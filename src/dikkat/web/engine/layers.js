@@ -31,6 +31,8 @@ class Norm {
   }
 }
 
+const EIGHT_SUMS = new Float32Array(8);
+
 // The sum of `count` numbers from `at` on in the order of numpy: eight sums side by side, of at most 128 numbers.
 function pairwiseSum(x, at, count) {
   if (count > 128) {
@@ -38,7 +40,7 @@ function pairwiseSum(x, at, count) {
     return fround(pairwiseSum(x, at, half) + pairwiseSum(x, at + half, count - half));
   }
   const whole = count - (count % 8);
-  const sums = new Float32Array(8);
+  const sums = EIGHT_SUMS.fill(0);
   for (let i = 0; i < whole; i++) sums[i & 7] += x[at + i];
   let sum = fround(fround(fround(sums[0] + sums[1]) + fround(sums[2] + sums[3])) + fround(fround(sums[4] + sums[5]) + fround(sums[6] + sums[7])));
   for (let i = whole; i < count; i++) sum = fround(sum + x[at + i]);
