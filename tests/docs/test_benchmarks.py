@@ -55,6 +55,7 @@ def limit_processor_time() -> None:
         ),
         ("adapters.py", ("twenty adapters over one base", "--count", "--rounds", "--precision")),
         ("adaptation.py", ("gains in a domain by --from", "pymarian", "--minutes", "--mix", "--shares", "--data")),
+        ("adaptation_grid.py", ("adaptation keeps what a base knows", "--minutes", "--cells", "--only", "--held-out")),
         (
             "guard.py",
             ("as fast and as small as that of another commit", "--before", "--run", "--lines", "--rounds", "--rows"),

@@ -144,7 +144,8 @@ def small(folder: Path, peers: Path) -> dict[str, Sequence[str | Path]]:
     timed = (*once, "--warm", "0", "--steps", "1", "--env", peers / "env")
     lines = folder / "sources"
     return {
-        "train_speed.py": (*timed, "--data", captions, "--size", "tiny", "--tokens", "128"),
+        "train_speed.py": (*timed, "--data", captions, "--size", "tiny", "--tokens", "128",
+                           "--peers", "huggingface float32", "huggingface bfloat16 eager"),
         "train_peers.py": (*train, "--updates", "1", "--intervals", "1", "--env-joeynmt", peers / "env-joeynmt",
                            "--env-eole", peers / "env-eole"),
         "translation_quality.py": ("--data", captions, "--minutes", "0.5", "--teachers", "0.5", "0.5",
@@ -152,6 +153,9 @@ def small(folder: Path, peers: Path) -> dict[str, Sequence[str | Path]]:
         "translation_race.py": (folder / "toy.tsv", "--updates", "2", "--every", "2", "--held-out", "4"),
         "adaptation.py": ("--data", captions, "--general", folder / "general.tsv.gz", "--base-minutes", "0.5",
                           "--minutes", "0.5", "--shares", "0.5"),
+        "adaptation_grid.py": (folder / "grid", "--data", captions, "--general", folder / "general.tsv.gz",
+                               "--held-out", "8", "--sizes", "400", "--base-minutes", "0.5", "--minutes", "0.5",
+                               "--only", "tatoeba-captions"),
         "classifier_speed.py": (*timed, "--data", folder / "labels.tsv"),
         "lm_speed.py": (*once, "--data", folder / "text", "--nanogpt", peers / "nanogpt",
                         "--set", "training.max_updates=2", "--set", "training.validations=1"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from tests.browser_engine import in_node
-from tests.parity.test_huggingface_families import DEBERTA, USUAL
+from tests.parity.family_shapes import DEBERTA, USUAL
 from tests.parity.weights import shake
 from tests.unit.interop.checkpoints import word_piece_tokenizer
 

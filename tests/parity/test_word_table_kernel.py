@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from dikkat_runtime.tasks.word_table import KINDS, TablePart, WordTable
+from dikkat_runtime.text import text_ngrams
 from dikkat_runtime.text.text_ngrams import NgramReader
 
 ALPHABET = "abzAZIıİ09_.,-<>'  \t\n\r\x00\x1c\x85\u00a0\u2028éÅe\u0301ßς漢\U0001f600\ud800"
@@ -26,12 +27,11 @@ def texts_of(seed: int, count: int) -> list[str]:
 def table_of(texts: list[str], outputs: int, language: str, threads: int = 0) -> WordTable:
     """Return a table of random weights that knows two thirds of the n-grams of `texts`."""
     reader, generator = NgramReader(language), np.random.default_rng(3)
-    words = [reader.words(text) for text in texts]
     parts, weights = [], []
     for kind in KINDS:
         none: Any = np.zeros(0)
         hashes = np.unique(
-            TablePart(kind, none.astype(np.uint64), none.astype(np.float32)).ngrams(reader, words).hashes
+            TablePart(kind, none.astype(np.uint64), none.astype(np.float32)).ngrams(reader, texts).hashes
         )
         hashes = hashes[generator.random(len(hashes)) < 0.67]
         parts.append(TablePart(kind, hashes, generator.uniform(1, 9, len(hashes)).astype(np.float32)))
@@ -54,6 +54,20 @@ def test_the_kernel_scores_as_numpy(language: str, outputs: int) -> None:
         alone = np.concatenate([table.scores([text]) for text in texts])
         np.testing.assert_array_equal(alone, found[0])
     assert expected[0].std() > 0.5
+
+
+@pytest.mark.parametrize("language", ["", "tr"])
+def test_words_are_hashed_as_in_python(language: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Words as long as the longest that is remembered, and longer ones, each several times, in blocks of texts."""
+    long = ["q" * size for size in (22, 23, 24, 25, 127, 128, 129, 300)]
+    texts = [*TEXTS, *texts_of(3, 400), " ".join([*long, *long]), *texts_of(3, 400)]
+    wanted = NgramReader(language).word_ngrams(texts)
+    monkeypatch.setattr(text_ngrams, "_AT_ONCE", 100)
+    for threads in (1, 2, 5):
+        found = NgramReader(language, threads).word_ngrams(texts)
+        np.testing.assert_array_equal(found.hashes, wanted.hashes)
+        np.testing.assert_array_equal(found.texts, wanted.texts)
+    assert len(set(wanted.hashes.tolist())) > 1_000
 
 
 def test_a_table_that_knows_nothing_gives_its_bias() -> None:

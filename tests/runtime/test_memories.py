@@ -19,7 +19,7 @@ from dikkat_runtime.tasks.corrections import Corrections, NearIndex
 from dikkat_runtime.tasks.translator import Translator
 
 EXACT, NEAR = "The small cat is sleeping.", "The small cat is sleeping now."
-KNOWN = "Küçük kedi  <uyuyor>."
+KNOWN = "Küçük kedi  < uyuyor >."
 UNIT = '<tu><tuv xml:lang="{}"><seg>{}</seg></tuv><tuv xml:lang="{}"><seg>{}</seg></tuv></tu>'
 
 
@@ -36,7 +36,7 @@ def run(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(tmp_path: Path) -> Path:
-    shown = "Küçük kedi <bpt i='1'>&lt;b&gt;</bpt> &lt;uyuyor&gt;.<ept i='1'>&lt;/b&gt;</ept>"
+    shown = "Küçük kedi <bpt i='1'>&lt;b&gt;</bpt> &lt; uyuyor &gt;.<ept i='1'>&lt;/b&gt;</ept>"
     return tmx(tmp_path / "cats.tmx", ("en-US", EXACT, "tr", shown))
 
 
@@ -49,7 +49,7 @@ def test_all_doors_take_what_the_memory_holds_and_agree_on_what_is_near(
     plain = [line.text for line in translator.translate([EXACT, NEAR])]
     translator.memories = [read_memory(memory, ("en", "tr"))]
     library = [line.text for line in translator.translate([EXACT, NEAR])]
-    assert library[0] == "Küçük kedi <uyuyor>."
+    assert library[0] == "Küçük kedi < uyuyor >."
     assert library[1] != plain[1], "what is near is written otherwise"
     assert [line.text for line in translator.translate([EXACT, NEAR], memories=())] == plain
 
@@ -75,7 +75,7 @@ def test_a_correction_of_the_run_comes_before_the_memory(run: Path, memory: Path
     assert translator.translate([f"  {EXACT} "])[0].text == "Kedicik uyuyor."
     assert translator.translate([EXACT], memories=())[0].text == "Kedicik uyuyor."
     translator.corrections = None
-    assert translator.translate([EXACT])[0].text == "Küçük kedi <uyuyor>."
+    assert translator.translate([EXACT])[0].text == "Küçük kedi < uyuyor >."
 
 
 def test_what_a_memory_does_not_say_is_told_with_the_count(tmp_path: Path) -> None:
@@ -88,12 +88,25 @@ def test_what_a_memory_does_not_say_is_told_with_the_count(tmp_path: Path) -> No
         ("en", "OK", "tr", "OK"),
         ("en", "empty", "tr", " "),
         ("en", "in French", "fr", "en français"),
+        ("en", "Open {file} now.", "tr", "Dosyayı şimdi açın."),
+        ("en", "Press OK.", "tr", "&lt;b&gt;Tamam&lt;/b&gt; düğmesine basın."),
+        ("en", "It rains.", "tr", "Yağmur yağıyor. Kedi evde kaldı. Köpek ise bütün gün bahçede koştu."),
+        ("en", "Saved %d files.", "tr", "%d dosya kaydedildi."),
+        ("en", "Open &lt;file&gt;.", "tr", "&lt;dosya&gt; aç."),
     )
     memory = read_memory(path, ("en", "tr"), notes.append)
-    assert memory.kept == [("one small thing", "tek küçük şey"), ("OK", "OK")]
+    kept = [("one small thing", "tek küçük şey"), ("OK", "OK"), ("Saved %d files.", "%d dosya kaydedildi.")]
+    kept.append(("Open <file>.", "<dosya> aç."))
+    assert memory.kept == kept
     (note,) = notes
-    assert note.startswith(f"memory {path}: 2 pairs")
-    for reason in ("1 not translated", "1 with nothing on a side", "1 without a text in tr"):
+    assert note.startswith(f"memory {path}: 4 pairs")
+    for reason in (
+        "1 not translated",
+        "1 with nothing on a side",
+        "1 without a text in tr",
+        "2 with other placeholders or tags in the translation",
+        "1 with more sentences or far more text on one side",
+    ):
         assert reason in note
 
 
@@ -162,7 +175,7 @@ Am Wochenende gehen wir gerne im Wald spazieren und sammeln Pilze.
 Dieses Buch erzählt die Geschichte eines Jungen, der zur See fährt.
 Wenn du Zeit hast, kannst du mir beim Umzug helfen.
 Auf dem Markt gibt es heute günstige Äpfel und Birnen zu kaufen.""".splitlines()
-GERMAN += [f"{one} {other}" for one, other in zip(GERMAN[:8], GERMAN[8:], strict=True)]
+GERMAN += [f"{one} {other.lower()}" for one, other in zip(GERMAN[:8], GERMAN[8:], strict=True)]
 
 
 @pytest.fixture(scope="module")
@@ -172,6 +185,12 @@ def catalog() -> list[tuple[str, str]]:
     found = re.findall(r'^msgid "([^{"\\]{30,150})"\nmsgstr "([^{"\\]+)"$', path.read_text("utf-8"), re.MULTILINE)
     assert len(found) >= 24
     return found[:24]
+
+
+def in_german(catalog: list[tuple[str, str]]) -> list[tuple[str, str]]:
+    """The English messages with German sentences of about their lengths."""
+    sources = sorted((source for source, _ in catalog), key=len)
+    return list(zip(sources, (sentence[:-1] for sentence in sorted(GERMAN, key=len)), strict=True))
 
 
 def as_table(path: Path, pairs: Iterable[tuple[str, str]]) -> Path:
@@ -196,7 +215,7 @@ def test_a_memory_in_other_languages_is_refused_at_all_doors(
     lines.write_text("One line.\n", encoding="utf-8")
     right = as_table(tmp_path / "right.tsv", catalog)
     swapped = as_table(tmp_path / "swapped.tsv", ((target, source) for source, target in catalog))
-    foreign = as_table(tmp_path / "foreign.tsv", zip((source for source, _ in catalog), GERMAN, strict=True))
+    foreign = as_table(tmp_path / "foreign.tsv", in_german(catalog))
     mislabelled = tmx(tmp_path / "mislabelled.tmx", *(("en", target, "tr", source) for source, target in catalog))
     command = ["translate", str(skilled), str(lines), "--precision", "float32", "--memory"]
     translator = Translator.load(skilled)
@@ -216,15 +235,18 @@ def test_a_memory_in_other_languages_is_refused_at_all_doors(
             read_memory(path, ("en", "tr"), translator=translator)
         with pytest.raises(DataError, match=re.escape(expected)):
             Catalog([f"en-tr={skilled}"], "float32", memories=[path])
+        known = (skilled / "corrections.json").read_bytes()
+        assert run_dikkat(["correct", str(skilled), "--file", str(path)]) == 65
+        assert expected in capsys.readouterr().err
+        assert (skilled / "corrections.json").read_bytes() == known
 
 
 def test_a_table_goes_to_the_translators_of_its_languages(
     skilled: Path, catalog: list[tuple[str, str]], tmp_path: Path
 ) -> None:
     german = translator_run(tmp_path / "german", languages=("en", "de"))
-    sources = [source for source, _ in catalog]
-    Corrections(german).add_all(list(zip(sources, GERMAN, strict=True)))
-    path = as_table(tmp_path / "m.tsv", zip(sources, GERMAN, strict=True))
+    Corrections(german).add_all(in_german(catalog))
+    path = as_table(tmp_path / "m.tsv", in_german(catalog))
     models = Catalog([str(skilled), str(german)], "float32", memories=[path]).models
     assert [list(model.memories) for model in models] == [[], ["m"]]
 
@@ -235,7 +257,7 @@ def test_a_memory_that_says_too_little_of_its_languages_is_taken(
     translator = Translator.load(skilled)
     swapped = [(target, source) for source, target in catalog]
     codes = [(f"{number:05}", f"X-{number}") for number in range(200)]
-    long = [(target * 10, source) for source, target in catalog]
+    long = [(target * 10, source * 10) for source, target in catalog]
     for name, pairs in (("few", swapped[:23]), ("codes", codes), ("long", long)):
         path = as_table(tmp_path / f"{name}.tsv", pairs)
         assert len(read_memory(path, ("en", "tr"), translator=translator).kept) == len(pairs)

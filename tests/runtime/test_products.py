@@ -69,6 +69,27 @@ def test_products_of_the_largest_bytes_are_exact(rows: int) -> None:
         assert np.array_equal(result, (x.astype(np.int64) @ weight.astype(np.int64).T).astype(np.float32))
 
 
+def whole_numbers(rows: Array, largest: int = 127) -> tuple[Array, Array]:
+    """Rows (N, M) of whole numbers up to `largest`, and the scales (N, 1) of the rows, in float32."""
+    scales = np.abs(rows).max(1, keepdims=True) / np.float32(127)
+    times = np.float32(largest / 127)
+    return np.rint(rows * (np.float32(1) / scales * times)).astype(np.float64), scales / times
+
+
+def low_rank_in_bytes(x: Array, down: Array, up: Array) -> Array:
+    """What factors in eight bits add: rows, ranks of both and what is between them are rounded, all sums are exact."""
+    (ups, up_scales), (downs, down_scales) = (
+        (np.rint(rows / scales), scales)
+        for rows in (up.T, down)
+        for scales in (np.abs(rows).max(1, keepdims=True) / np.float32(127),)
+    )
+    entries, scales = whole_numbers(x)
+    low = (entries @ downs.T).astype(np.float32) * (scales * (down_scales * up_scales).T)
+    entries, scales = whole_numbers(low, 127 << 5)
+    product: Array = (entries @ ups).astype(np.float32) * scales
+    return product
+
+
 @pytest.mark.parametrize("rank", [1, 5, 16, 40])
 @pytest.mark.parametrize(("rows", "inputs", "outputs"), SHAPES)
 @pytest.mark.parametrize("in_bytes", [False, True])
@@ -82,14 +103,19 @@ def test_an_adapter_adds_the_product_of_its_factors_and_takes_nothing_of_the_bas
     adapter = Weights({"a.weight:up": up, "a.weight:down": down}, "there", in_bytes, 1, base=base)
     layer = adapter.linear("a", outputs, inputs)
     result = linear(layer, x, threads=2)
-    # the product is exact in eight bits too
-    stored = (bfloat16(up), bfloat16(down)) if in_bytes else (up, down)
-    np.testing.assert_allclose(result, plain + (x.astype(np.float64) @ stored[1].T) @ stored[0].T, rtol=1e-5, atol=1e-3)
-    assert np.array_equal(linear(layer, x[-1:], threads=1)[0], result[-1]), "a row has the same bits in any company"
+    if in_bytes:
+        change, exact = low_rank_in_bytes(x, down, up), (x @ down.T) @ up.T
+        assert np.linalg.norm(change - exact) < 0.03 * np.linalg.norm(exact)
+    else:
+        change = (x.astype(np.float64) @ down.T) @ up.T
+    np.testing.assert_allclose(result, plain + change, rtol=1e-5, atol=1e-3)
+    for start, end in ((0, 1), (0, 2), (1, 3), (0, 7)):
+        assert np.array_equal(linear(layer, x[start:end], threads=1), result[start:end]), "the same bits in any company"
+    assert np.array_equal(linear(layer, x[-1:], threads=1)[0], result[-1])
     half = slice(outputs // 2, None)
     alone = linear(adapter.linear("a", outputs, inputs, half), x, threads=1)
-    np.testing.assert_allclose(alone, result[:, half], rtol=1e-5, atol=1e-4)
-    size = (2 if in_bytes else 4) * (rank + 8) * (inputs + 16 + 2 * outputs + 2 * 64)
+    np.testing.assert_allclose(alone, result[:, half], rtol=1e-5, atol=1e-3)
+    size = (1 if in_bytes else 4) * (rank + 8) * (inputs + 16 + 2 * outputs + 2 * 64)
     assert sum(array.nbytes for array in adapter._kept) < size + (rank + 8) * (inputs + 16) * 4
     adapter.check_all_used()
 

@@ -15,8 +15,10 @@ from tests.system.toy import Command, kept_signals, toy_sentences
 from tests.unit.interop.checkpoints import bert_tokenizer, gpt2_tokenizer
 
 from dikkat import Classifier
+from dikkat.config import build_config, merge
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
+from dikkat.tasks.classification.prepare import shape_settings
 from dikkat_runtime.cli.main import run as run_command
 
 transformers = pytest.importorskip(
@@ -75,7 +77,37 @@ def test_a_classifier_is_tuned_from_an_imported_encoder(
     assert answers[0].probabilities == pytest.approx(answers[1].probabilities, abs=1e-5)
 
 
-@pytest.mark.parametrize("options", [(), ("--lora", "2")])
+def test_layers_that_stay_are_those_of_the_encoder(dikkat: Command, encoder: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    options = ("--set", "classifier.still_layers=1", "--set", "classifier.seen_tokens=16")
+    code, _, progress = dikkat("train", "classifier", data, "--from", encoder, "--out", out, *SHORT, *options)
+    assert code == 0
+    assert " a pass, of 16 tokens a text; the first 1 layers stay\n" in progress
+    begun, after = read_tensors(out / "initial.safetensors"), read_tensors(out / "model.safetensors")
+    still = {name for name in begun if name.startswith(("embedding", "positions.", "encoder.blocks.0."))}
+    assert len(still) > 12
+    assert {name for name in begun if after[name].equal(begun[name])} == still
+    (step, *_) = sorted((out / "checkpoints").iterdir())
+    assert read_tensors(step / "model.safetensors").keys() == begun.keys() - still
+
+
+@pytest.mark.parametrize(("minutes", "texts", "saves"), [(10.0, 10**9, True), (10.0, 10, False), (None, 10**9, False)])
+def test_minutes_that_are_short_for_the_texts_are_saved(
+    encoder: Path, minutes: float | None, texts: int, saves: bool
+) -> None:
+    settings = shape_settings(encoder, {} if minutes is None else {"training": {"minutes": minutes}}, texts)
+    saved = {"seen_tokens": 64, "still_layers": 1, "table_rise": 1.0}
+    assert ({name: settings["classifier"].get(name) for name in saved} == saved) == saves
+    assert settings["model"]["dropout"] == settings["model"]["attention_dropout"] == (0.0 if saves else 0.1)
+    # positions reach no further
+    assert settings["classifier"]["max_tokens"] == 63
+    build_config(merge(settings, {"classifier": {"still_layers": 0}}))
+
+
+STILL = ("--set", "classifier.still_layers=1")
+
+
+@pytest.mark.parametrize("options", [(), ("--lora", "2"), STILL])
 def test_a_resumed_tuning_is_bit_identical(
     dikkat: Command, encoder: Path, data: Path, tmp_path: Path, options: tuple[str, ...]
 ) -> None:

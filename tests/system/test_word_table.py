@@ -18,6 +18,7 @@ from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.run.parts import WORD_SCORES, WORD_TABLE
 from dikkat_runtime.tasks.classifier import Classifier as RuntimeClassifier
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 TABLE = {"classifier__word_table": True, "classifier__baseline": True}
 
@@ -73,6 +74,42 @@ def test_the_runtime_and_both_engines_answer_the_same(run: Path) -> None:
             assert one.labels == other.labels
             np.testing.assert_allclose(list(one.probabilities.values()), list(other.probabilities.values()), atol=1e-5)
     assert "music" in answers[0][-2].labels
+
+
+def test_a_table_that_decides_alone_has_no_text_cut_into_tokens(
+    dikkat: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where the encoder adds nothing, the answers are those of the table over numpy; no text is cut for the encoder."""
+    shutil.copytree(run, copy := tmp_path / "copy")
+    (copy / "manifest.json").unlink()
+    rows = [json.loads(line) for line in (copy / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
+    temperature = rows[-1]["temperature"]
+    (copy / "metrics.jsonl").write_text("".join(json.dumps({**row, "encoder_weight": 0.0}) + "\n" for row in rows))
+    texts = [text.text for text in marked(40, 3)] + ["", " \t\u2003", "\x07", "İ “song” — ½", "song " * 500]
+    classifier = RuntimeClassifier.load(copy, threads=2)
+    expected, table = classifier.classify(texts), classifier.table
+    assert table is not None
+    table.threads = 0
+    shares = 1 / (1 + np.exp(-table.scores(texts).astype(np.float64) / temperature))
+    for answer, share, text in zip(expected, shares, texts, strict=True):
+        assert bool(answer.probabilities) == bool(text.strip())
+        if answer.probabilities:
+            np.testing.assert_allclose(list(answer.probabilities.values()), share, atol=1e-6)
+    with pytest.raises(DataError, match="half of a surrogate pair"):
+        classifier.classify(["song", "\ud800"])
+    monkeypatch.setattr(Tokenizer, "encode_batch", None)
+    for threads, window in ((1, 3), (2, 1), (5, 100)):
+        again = RuntimeClassifier.load(copy, threads=threads)
+        assert list(again.stream(texts, window=window)) == expected
+    (tmp_path / "texts").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    code, output, errors = dikkat("classify", copy, tmp_path / "texts")
+    assert code == 0
+    assert output.split("\n")[:-1] == [
+        "\t".join(f"{label}\t{answer.probabilities[label]:.4f}" for label in answer.labels) if answer.label else "\tnan"
+        for answer in expected
+    ]
+    assert "2 lines without words: no label (line 41)" in errors
+    assert "tokens" not in errors
 
 
 def test_what_cannot_hold_the_table_refuses_it_by_name(dikkat: Command, run: Path, tmp_path: Path) -> None:

@@ -290,11 +290,11 @@ def _read(
 ) -> Iterator[SentenceMaps]:
     from dikkat.tasks.classification.decisive_words import table_note
     from dikkat.tasks.inspection.reader_attention import AttendingReader
-    from dikkat.tasks.kinds import KINDS
+    from dikkat_runtime.run.config import KINDS
     from dikkat_runtime.tasks.classifier import Classifier
     from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
-    name = KINDS[trained.kind or "encoder"].name
+    name = KINDS[trained.kind or "encoder"]
     if out is not None and out.suffix.lower() == ALIGNMENT:
         known = ", ".join((*PICTURES, *DATA, PAGE))
         raise UsageError(

@@ -47,7 +47,6 @@ def explain(
 def _explain(classifier: "Classifier", lines: Iterable[str], most: int, picture: Path | None, remarks: Remarks) -> None:
     from dikkat.explain.plots import plot_words
     from dikkat.tasks.classification.decisive_words import decisive_words
-    from dikkat_runtime.tasks.classifier import written
 
     if most:
         # not among the results: as many lines come out as went in
@@ -57,12 +56,12 @@ def _explain(classifier: "Classifier", lines: Iterable[str], most: int, picture:
         if picture is not None and (number > 1 or not line.strip()):
             raise UsageError("{picture}: a picture shows one text; give one line that is not empty", picture)
         explained = decisive_words(classifier, line) if line.strip() else None
-        answer = explained.answer if explained else classifier.classify([line])[0]
+        (answers,) = classifier.answers([line])
         columns = _columns(explained, most) if explained and most else ""
-        print(written(answer, answer.labels, remarks.abstain) + columns, flush=True)
-        remarks.note(number, answer)
+        print(answers.written(remarks.abstain)[0] + columns, flush=True)
+        remarks.note(number, answers)
         if picture is not None and explained is not None:
-            title = f"{answer.label} ({100 * answer.probability:.1f} %)"
+            title = f"{explained.answer.label} ({100 * explained.answer.probability:.1f} %)"
             plot_words(explained.words, explained.occlusion, explained.attention, picture, title)
             print_written(picture)
     remarks.write()

@@ -9,7 +9,8 @@ from dikkat.cli.training import Out
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.errors import msg
-from dikkat_runtime.hints import NAME, command, piped
+from dikkat_runtime.hints import NAME, command
+from dikkat_runtime.run.config import read_config, use_of
 
 
 def import_checkpoint(
@@ -53,9 +54,4 @@ def import_checkpoint(
             print_note("left out: {names}", named)
         else:
             print_note("left out, heads of other tasks: {names}", named)
-    kind = imported.task
-    if kind in ("classifier", "tagger", "regressor"):
-        following = piped("classify", out)
-    else:
-        following = piped("translate" if kind == "translator" else "generate" if kind == "lm" else "embed", out)
-    print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, following)
+    print_note("{out}: {count:,} parameters; try: {command}", out, imported.parameters, use_of(out, read_config(out)))

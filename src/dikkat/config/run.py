@@ -47,6 +47,8 @@ class LanguageModelConfig(Section):
     """Most tokens that the model sees at once, in training and in writing."""
     masked_share: float = Field(0.15, gt=0.0, lt=1.0)
     """Share of the tokens to predict where the objective is masked."""
+    chat: dict[str, str] = Field(default_factory=dict)
+    """Texts between messages of an imported chat template, by the roles before and after, none being an end."""
 
 
 class ClassifierConfig(Section):
@@ -62,8 +64,7 @@ class ClassifierConfig(Section):
     """A logit for each class, or for two classes a single one (binary cross-entropy), or a yes or no for each label, of
     which a text has any number."""
     precision_at: float | None = Field(None, gt=0.0, le=1.0)
-    """Precision that each label should have where a text may have several; left out, each is cut where its F1 is best.
-    """
+    """Precision that each label should have where a text may have several; left out, each cut has the best F1."""
     label_separator: str | None = Field(None, min_length=1)
     """What stands between the labels of a text, where it may have several; left out, each has one, or a list."""
     transform: Literal["gelu", "gelu_tanh", "relu", "silu", "tanh"] | None = None
@@ -74,6 +75,12 @@ class ClassifierConfig(Section):
     """Whether each class counts the same in training however rare, and the best weights are those of macro F1."""
     word_dropout: float = Field(0.0, ge=0.0, lt=1.0)
     """Probability of hiding a token from attention and pooling, in training."""
+    seen_tokens: int | None = Field(None, gt=1)
+    """Tokens that an update reads of a text, about: of a longer one runs of 16, drawn anew each time; left out, all."""
+    still_layers: int = Field(0, ge=0)
+    """Layers, from the first, that stay as they begin with --from, and the embeddings with them; 0 trains all."""
+    table_rise: float = Field(0.0, ge=0.0, le=1.0)
+    """Share of the run in which the word table comes into the loss, bit by bit; without it the encoder learns all."""
     word_table: bool = False
     """Whether a table of n-grams of words and characters over the whole text scores first, and the encoder learns what
     it leaves: fitted to the training texts as a linear model, before the encoder is trained."""

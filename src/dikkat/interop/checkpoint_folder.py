@@ -11,6 +11,7 @@ from torch import Tensor
 
 from dikkat_runtime.errors import DataError, MissingInputError, msg
 from dikkat_runtime.notices import counted
+from dikkat_runtime.run.weights import require_memory
 from dikkat_runtime.text.foreign_json import read_json, require_regular, shown
 
 # Read the config.json of a foreign checkpoint strictly, so that no setting that changes the result is ignored.
@@ -41,7 +42,7 @@ class ForeignSettings:
 
     def choice(self, name: str, default: str, *tables: Mapping[str, str]) -> str:
         """Return our name for their choice, by one table after the other. Raises `DataError` for one that has none."""
-        value = choice = self.values.get(name, default)
+        value = choice = default if self.values.get(name) is None else self.values[name]
         for known in tables:
             if not isinstance(choice, str) or choice not in known:
                 names = ", ".join(tables[0])
@@ -62,6 +63,7 @@ class ForeignSettings:
 
 WEIGHTS = "model.safetensors"
 INDEX = "model.safetensors.index.json"
+_PICKLES = "pytorch_model*.bin"
 
 _OLD_SPELLINGS = ((".gamma", ".weight"), (".beta", ".bias"))
 """Names of norm parameters from the time of TensorFlow."""
@@ -88,13 +90,17 @@ class Checkpoint:
     """File of each weight, and its name there."""
 
     def loaded(self) -> "Checkpoint":
-        """Return the checkpoint with the values of its weights. Raises `DataError` for a weight that is not finite."""
-        weights = {}
-        files = {path: safe_open(path, framework="pt") for path in {path for path, _ in self.stored.values()}}
+        """Return the checkpoint with values. Raises `DataError` for one that is not finite, or `OutOfMemoryError`."""
+        weights, files = {}, self.opened()
+        require_memory(self.path, "float32", sum(tensor.numel() for tensor in self.weights.values()))
         for name, (path, full) in counted(list(self.stored.items()), msg("weights read")):
-            weights[name] = files[path].get_tensor(full)  # type: ignore[no-untyped-call]
+            weights[name] = files[path].get_tensor(full)
             require_finite(weights[name], path, full)
         return replace(self, weights=weights)
+
+    def opened(self) -> dict[Path, Any]:
+        """Return the files of the weights, each of which gives a tensor by its name there."""
+        return {path: safe_open(path, framework="pt") for path in {path for path, _ in self.stored.values()}}
 
 
 def read_checkpoint(
@@ -126,17 +132,17 @@ def read_checkpoint(
 def _files(folder: Path) -> list[Path]:
     """Return the files of the weights: one, or those that an index names. Raises `MissingInputError` or `DataError`."""
     path, index = folder / WEIGHTS, folder / INDEX
-    if path.exists() or not index.exists():
-        pickles = [] if path.exists() else sorted(folder.glob("*.bin"))
-        if pickles:
+    if path.exists():
+        return [path]
+    if not index.exists():
+        if pickles := sorted(folder.glob(_PICKLES)):
             raise MissingInputError(
                 "{path}: there is no such file; {name} is a pickle, which may run any code: convert it in"
-                " Python with: import torch, safetensors.torch as st; st.save_file({{name: tensor.clone() for"
-                ' name, tensor in torch.load("{name}", weights_only=True).items()}}, "model.safetensors")'
-            ).fill(path, pickles[0].name)
-        if not path.exists():
-            raise MissingInputError("{path}: there is no such file", path)
-        return [path]
+                " Python with: import glob, torch, safetensors.torch as st; st.save_file({{name: tensor.clone() for"
+                ' file in glob.glob("{pattern}") for name, tensor in torch.load(file, weights_only=True).items()}},'
+                ' "model.safetensors")'
+            ).fill(path, pickles[0].name, _PICKLES)
+        raise MissingInputError("{path}: there is no such file", path)
     named = read_json(index, "an index of weights")
     parts = named.get("weight_map") if isinstance(named, dict) else None
     if not isinstance(parts, dict) or not all(isinstance(part, str) for part in parts.values()):

@@ -107,6 +107,14 @@ def family_of(theirs: ForeignSettings) -> Family:
     return known[model_type]
 
 
+def settings_of(family: Family, theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
+    """Return the settings of our model. Raises `DataError` for a list or a number of theirs that is none."""
+    try:
+        return family.settings(theirs, names)
+    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+        raise DataError("{path}: a setting is not of its kind ({error})", theirs.path, shown(str(error))) from None
+
+
 def block(ours: str, theirs: str, keys: Keys) -> dict[str, str]:
     """Return the keys of a block within the lists of layers `ours` and `theirs`."""
 

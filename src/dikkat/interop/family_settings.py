@@ -44,12 +44,12 @@ def tied(theirs: ForeignSettings, names: Collection[str], *, default: bool, outp
     return value or output not in names
 
 
-def window_kinds(theirs: ForeignSettings) -> dict[str, object]:
+def window_kinds(theirs: ForeignSettings, usual: int | None = 4096) -> dict[str, object]:
     """Return the settings of attention within a window, of the layers that have it; nothing where none has."""
-    if theirs.values.get("sliding_window") is None:
+    if theirs.values.get("sliding_window", usual) is None:
         return {}
     # theirs counts the query itself
-    window: dict[str, object] = {"attention_window": theirs.number("sliding_window") - 1}
+    window: dict[str, object] = {"attention_window": theirs.number("sliding_window", usual) - 1}
     kinds = theirs.values.get("layer_types")
     if not isinstance(kinds, list):
         return window

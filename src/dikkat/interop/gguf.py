@@ -8,7 +8,7 @@ import math
 import re
 import struct
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, require_finite
-from dikkat_runtime.errors import DataError, msg
+from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings
+from dikkat_runtime.errors import DataError
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.notices import counted
 from dikkat_runtime.text.foreign_json import require_regular, shown
 from dikkat_runtime.text.pieces import LLAMA_PIECE, QWEN_PIECE
 
@@ -200,6 +199,10 @@ def gguf_settings(file: GgufFile) -> ForeignSettings:
     values = {name: file.values[f"{kind}.{own}"] for name, own in _SETTINGS.items() if f"{kind}.{own}" in file.values}
     size = len(file.values.get("tokenizer.ggml.tokens", ()))
     own = {"model_type": kind, "vocab_size": size, "tie_word_embeddings": "output.weight" not in file.tensors}
+    values["chat_template"] = file.values.get("tokenizer.chat_template")
+    for name in ("bos", "eos"):
+        if (token := file.values.get(f"tokenizer.ggml.{name}_token_id")) is not None:
+            values[f"{name}_token"] = file.values["tokenizer.ggml.tokens"][token]
     return ForeignSettings(file.path, {**values, **own})
 
 
@@ -209,20 +212,20 @@ class GgufCheckpoint(Checkpoint):
 
     file: GgufFile
     heads: Mapping[str, int]
-    """Heads whose rows the converter put in pairs, by the names of their weights."""
+    """Heads whose rows the converter put in pairs, by the names of their weights there."""
 
-    def loaded(self) -> Checkpoint:
-        """Return the checkpoint with the values of its weights."""
-        weights = {}
-        for name, (_, own) in counted(list(self.stored.items()), msg("weights read")):
-            tensor = self.file.tensor(own)
-            if (heads := self.heads.get(name)) is not None:
-                # (N * K, D) -> (N, K / 2, 2, D) -> (N, 2, K / 2, D)
-                pairs = tensor.view(heads, len(tensor) // heads // 2, 2, *tensor.shape[1:])
-                tensor = pairs.transpose(1, 2).reshape(tensor.shape)
-            require_finite(tensor, self.path, own)
-            weights[name] = tensor
-        return replace(self, weights=weights)
+    def opened(self) -> dict[Path, Any]:
+        """Return this, which gives a tensor by its name in the file."""
+        return {self.path: self}
+
+    def get_tensor(self, own: str) -> Tensor:
+        """Return the numbers of a tensor, in the order of rows of Hugging Face."""
+        tensor = self.file.tensor(own)
+        if (heads := self.heads.get(own)) is None:
+            return tensor
+        # (N * K, D) -> (N, K / 2, 2, D) -> (N, 2, K / 2, D)
+        pairs = tensor.view(heads, len(tensor) // heads // 2, 2, *tensor.shape[1:])
+        return pairs.transpose(1, 2).reshape(tensor.shape)
 
 
 def gguf_checkpoint(file: GgufFile, theirs: ForeignSettings) -> GgufCheckpoint:
@@ -237,7 +240,7 @@ def gguf_checkpoint(file: GgufFile, theirs: ForeignSettings) -> GgufCheckpoint:
         weights[name] = torch.empty(tensor.shape, device="meta")
         stored[name] = (file.path, own)
         if theirs.values["model_type"] == "llama" and module in ("attn_q", "attn_k"):
-            heads[name] = theirs.number("num_attention_heads" if module == "attn_q" else "num_key_value_heads")
+            heads[own] = theirs.number("num_attention_heads" if module == "attn_q" else "num_key_value_heads")
     return GgufCheckpoint(file.path, weights, (), stored, file, heads)
 
 

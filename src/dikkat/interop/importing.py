@@ -10,9 +10,10 @@ from torch import Tensor, nn
 from dikkat.config import ClassifierConfig, DataConfig, EncoderConfig, LanguageModelConfig, ModelConfig
 from dikkat.interop import scratch_gpt
 from dikkat.interop.argos_package import is_argos, read_argos
+from dikkat.interop.chat_template import chat_texts, template_settings
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
 from dikkat.interop.ctranslate2.reading import is_ctranslate2, read_ctranslate2
-from dikkat.interop.family import Family, Head, Keys, family_of, table
+from dikkat.interop.family import Family, Head, Keys, family_of, settings_of, table
 from dikkat.interop.family_settings import classifier_section, fold_segments, is_regression, labels_of, transform_of
 from dikkat.interop.foreign_translator import ForeignTranslator, checked_settings, imported_card, our_shapes
 from dikkat.interop.gguf import SUFFIX, GgufCheckpoint, GgufFile, gguf_checkpoint, gguf_settings, gguf_tokenizer
@@ -96,7 +97,10 @@ def read_foreign(folder: Path, layout: str | None = None, task: str | None = Non
                 return read(folder)
         if folder.suffix == SUFFIX:
             require_exists(folder)
-            return _with_checked_tokenizer(read_gguf(folder, task), folder)
+            file = GgufFile(folder)
+            theirs = gguf_settings(file)
+            model = read_family(folder, theirs, family_of(theirs), task, checkpoint=gguf_checkpoint(file, theirs))
+            return _with_checked_tokenizer(replace(model, tokenizer=gguf_tokenizer(file)), folder)
     require_folder(folder)
     backbone = backbone_folder(folder)
     require_other_than_programs(backbone)
@@ -145,23 +149,10 @@ def write_run(imported: Imported | ForeignTranslator, out: Path, source: Path, c
         run.write_card(_card(imported, out.resolve().name, source, command))
 
 
-def read_gguf(path: Path, task: str | None = None) -> Imported:
-    """Read the language model in a GGUF file. Raises `MissingInputError` or `DataError` as `read_foreign`."""
-    file = GgufFile(path)
-    theirs = gguf_settings(file)
-    family = family_of(theirs)
-    imported = read_family(path, theirs, family, task, checkpoint=gguf_checkpoint(file, theirs))
-    return replace(imported, tokenizer=gguf_tokenizer(file))
-
-
 def read_family(
-    folder: Path,
-    theirs: ForeignSettings,
-    family: Family,
-    task: str | None = None,
-    *,
+    folder: Path, theirs: ForeignSettings, family: Family, task: str | None = None, *,
     checkpoint: Checkpoint | None = None,
-) -> Imported:
+) -> Imported:  # fmt: skip
     """Read the model in a folder, whose backbone has the settings `theirs`, by the tables of its family.
 
     The `checkpoint` is that of another file, where the folder holds none. A `task` says what an encoder is read for.
@@ -173,7 +164,12 @@ def read_family(
     heads = family.heads if head is None else _others(family, head.keys)
     if checkpoint is None:
         checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, heads, family.constants)
-    values = family.settings(theirs, checkpoint.weights)
+    for name in (family.layers, "n_layer", "num_hidden_layers"):  # before the settings, which tell of every layer
+        if isinstance(layers := theirs.values.get(name), int | float) and layers > (count := len(checkpoint.weights)):
+            raise DataError("{path}: {name} is {layers:,}, but {file} has only {count:,} weights").fill(
+                theirs.path, name, layers, checkpoint.path.name, count
+            )
+    values = settings_of(family, theirs, checkpoint.weights)
     keys: Keys = {
         **family.keys(checked_settings(ModelConfig, values, theirs.path), theirs),
         **(head.keys if head else {}),
@@ -189,17 +185,16 @@ def read_family(
         # the stack of a language model is called decoder
         stack = {name: at for name, at in keys.items() if name.startswith("encoder.")}
         keys = {**keys, **{f"decoder{name.removeprefix('encoder')}": at for name, at in stack.items()}}
-        section = {"objective": "masked"}
+        section = {"objective": "masked", "chat": {}}
     if head is not None:
         keys = fold_segments(keys, values)
     model = checked_settings(ModelConfig, values, theirs.path)
-    return _by_tables(folder, theirs, family, checkpoint, keys, model, kind, section, labels)
+    return _by_tables(folder, theirs, checkpoint, keys, model, kind, section, labels)
 
 
 def _by_tables(
     folder: Path,
     theirs: ForeignSettings,
-    family: Family,
     checkpoint: Checkpoint,
     keys: Keys,
     model: ModelConfig,
@@ -208,19 +203,10 @@ def _by_tables(
     labels: tuple[str, ...],
 ) -> Imported:
     config_kind, length, build = _KINDS[kind]
-    values = {length: min(model.max_positions, MAX_LENGTH), **section}
+    chat = theirs.values if isinstance(checkpoint, GgufCheckpoint) else template_settings(theirs.path.parent)
+    own = {"chat": chat_texts(chat)} if kind == "lm" else {}
+    values = {length: min(model.max_positions, MAX_LENGTH), **own, **section}
     head_config = checked_settings(config_kind, values, theirs.path)
-    layers = model.decoder_layers if kind == "lm" else model.encoder_layers
-    if layers > len(checkpoint.weights):
-        count = len(checkpoint.weights)
-        raise DataError(
-            "{path}: {name} is {layers:,}, but {file} has only {count:,} weights",
-            theirs.path,
-            family.layers,
-            layers,
-            checkpoint.path.name,
-            count,
-        )
     shapes = our_shapes(model, lambda factory: build(factory, head_config, len(labels)), theirs.path)
     dense = dense_weights(folder, shapes) if kind == "encoder" else {}
     shapes = {name: shape for name, shape in shapes.items() if name not in dense}

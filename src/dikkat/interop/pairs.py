@@ -15,7 +15,7 @@ from torch import Tensor
 
 from dikkat.config import DecodingConfig, ModelConfig
 from dikkat.interop.checkpoint_folder import Checkpoint, ForeignSettings, read_checkpoint, same
-from dikkat.interop.family import Family, table
+from dikkat.interop.family import Family, settings_of, table
 from dikkat.interop.foreign_translator import (
     ForeignTranslator,
     Languages,
@@ -40,17 +40,16 @@ _USUAL: dict[str, object] = {
     "repetition_penalty": 1, "no_repeat_ngram_size": 0, "encoder_no_repeat_ngram_size": 0,
     "encoder_repetition_penalty": 1, "min_length": 0, "min_new_tokens": 0, "diversity_penalty": 0,
     "num_beam_groups": 1, "do_sample": False, "early_stopping": False, "suppress_tokens": [],
-    "begin_suppress_tokens": [], "forced_bos_token_id": None, "exponential_decay_length_penalty": None,
-    "sequence_bias": None,
+    "begin_suppress_tokens": [], "exponential_decay_length_penalty": None, "sequence_bias": None,
 }  # fmt: skip
 """Settings that change what is written, with the value by which they do not; null does not, either."""
 
 
-def read_generation(folder: Path, config: ForeignSettings) -> tuple[float, tuple[str, ...]]:
+def read_generation(folder: Path, config: ForeignSettings) -> tuple[ForeignSettings, float, tuple[str, ...]]:
     """Read generation_config.json, or the `config` of an older folder, which holds the same settings.
 
-    Returns the length penalty and, in words for people, the settings that change what `generate` writes and that no
-    search of ours follows. Raises `DataError` for a length penalty that ours cannot be.
+    Returns them, the length penalty and, in words for people, the settings that change what `generate` writes and that
+    no search of ours follows. Raises `DataError` for a length penalty that ours cannot be.
     """
     path = folder / _GENERATION
     settings = ForeignSettings.read(path) if path.exists() else config
@@ -70,12 +69,12 @@ def read_generation(folder: Path, config: ForeignSettings) -> tuple[float, tuple
         )
         for name in named
     )
-    return float(penalty), tuple(left_out)
+    return settings, float(penalty), tuple(left_out)
 
 
+_STARTS = ("decoder_start_token_id", "forced_bos_token_id")  # what is read before the first token, and that one
 _UNKNOWN = ("<unk>", "[UNK]", "<|endoftext|>")
 _COPIES = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
-_BYTES = "ByT5Tokenizer"
 
 
 def read_pair(folder: Path, theirs: ForeignSettings, family: Family) -> ForeignTranslator:
@@ -84,16 +83,19 @@ def read_pair(folder: Path, theirs: ForeignSettings, family: Family) -> ForeignT
     Raises `MissingInputError` or `DataError` naming the first weight, setting or entry that does not fit.
     """
     checkpoint = read_checkpoint(theirs.path.parent, family.prefixes, family.heads, family.constants)
-    model = checked_settings(ModelConfig, family.settings(theirs, checkpoint.weights), theirs.path)
+    model = checked_settings(ModelConfig, settings_of(family, theirs, checkpoint.weights), theirs.path)
     rows = table(family.keys(model, theirs), our_shapes(model, Factory.encoder_decoder, theirs.path), model)
     # by names, shapes and types first: numbers are read only where the whole file fits
     our_weights(rows, _each_once(checkpoint, rows), model, theirs.path, checkpoint.path)
+    generation, length_penalty, left_out = read_generation(folder, theirs)
+    start, forced = (generation.values.get(name) for name in _STARTS)
+    theirs = theirs if start is None else ForeignSettings(theirs.path, {**theirs.values, _STARTS[0]: start})
     orders, cutters = _vocabularies(folder, theirs, model)
     sizes = sized(model, orders)
-    forced = theirs.values.get("forced_bos_token_id")
-    if isinstance(forced, int):
-        sizes = sizes.model_copy(update={"target_prefix": orders[-1].rows.index(forced, len(SPECIAL_TOKENS))})
-    length_penalty, left_out = read_generation(folder, theirs)
+    if forced is not None:
+        if forced not in (others := orders[-1].rows[len(SPECIAL_TOKENS) :]):
+            raise DataError("{path}: no text begins with {name} = {value}", generation.path, _STARTS[1], shown(forced))
+        sizes = sizes.model_copy(update={"target_prefix": others.index(forced) + len(SPECIAL_TOKENS)})
     ours = our_weights(rows, _each_once(checkpoint.loaded(), rows), model, theirs.path, checkpoint.path)
     return ForeignTranslator(
         "Hugging Face",
@@ -103,7 +105,7 @@ def read_pair(folder: Path, theirs: ForeignSettings, family: Family) -> ForeignT
         orders,
         cutters,
         DecodingConfig(length_penalty=length_penalty, thorough=True),
-        Languages(*_languages(folder)),
+        Languages(*(language_code(_tokenizer_settings(folder).get(f"{side}_lang")) for side in ("source", "target"))),
         left_out,
     )
 
@@ -128,8 +130,9 @@ def _vocabularies(
 ) -> tuple[tuple[VocabularyOrder, ...], tuple[Tokenizer, ...]]:
     """Return the order of ids and the tokenizer of each side, or one of both where they are the same."""
     path, size = folder / "tokenizer.json", model.vocab_size
+    is_of_bytes = _tokenizer_settings(folder).get("tokenizer_class") == "ByT5Tokenizer"
     if not (folder / "source.spm").exists() and (path.exists() or model.target_vocab_size is None):
-        content = _byte_content(size) if _is_of_bytes(folder) else read_tokenizer(path)[0]
+        content = _byte_content(size) if is_of_bytes else read_tokenizer(path)[0]
         order = _order(theirs, _entries(content), size, path)
         return (order,), (reordered_tokenizer(content, order),)
     names = ("vocab.json", "target_vocab.json")[: 1 if model.target_vocab_size is None else 2]
@@ -142,9 +145,9 @@ def _vocabularies(
     return side_tokenizers(pieces, orders, lists)
 
 
-def _is_of_bytes(folder: Path) -> bool:
+def _tokenizer_settings(folder: Path) -> Mapping[str, Any]:
     path = folder / "tokenizer_config.json"
-    return path.exists() and ForeignSettings.read(path).values.get("tokenizer_class") == _BYTES
+    return ForeignSettings.read(path).values if path.exists() else {}
 
 
 def _byte_content(size: int) -> Mapping[str, Any]:
@@ -161,7 +164,7 @@ def _byte_content(size: int) -> Mapping[str, Any]:
 
 def _order(theirs: ForeignSettings, entries: Mapping[str, int], size: int, path: Path) -> VocabularyOrder:
     padding, end = theirs.number("pad_token_id"), theirs.number("eos_token_id")
-    begin = theirs.number("decoder_start_token_id", padding)
+    begin = theirs.number("decoder_start_token_id", theirs.number("bos_token_id", padding))
     unknown = next((entries[name] for name in _UNKNOWN if name in entries), None)
     if unknown is None or not all(isinstance(one, int) and 0 <= one < size for one in (padding, end, begin)):
         raise DataError("{path}: must have an unknown entry, and those of {settings} for padding and end").fill(
@@ -187,12 +190,6 @@ def _listed_entries(path: Path, size: int) -> list[str]:
     return sorted(vocabulary, key=vocabulary.__getitem__)
 
 
-def _languages(folder: Path) -> tuple[str, ...]:
-    path = folder / "tokenizer_config.json"
-    settings = ForeignSettings.read(path).values if path.exists() else {}
-    return tuple(language_code(settings.get(f"{side}_lang")) for side in ("source", "target"))
-
-
 def _entries(content: Mapping[str, Any]) -> dict[str, int]:
     """Return the ids of all entries of a tokenizer."""
     vocabulary = content["model"]["vocab"]
@@ -202,8 +199,9 @@ def _entries(content: Mapping[str, Any]) -> dict[str, int]:
 
 def reordered_tokenizer(content: Mapping[str, Any], order: VocabularyOrder) -> Tokenizer:
     """Return the tokenizer with its entries in our order, those with a meaning of their own by our names."""
-    by_id = {number: name for name, number in _entries(content).items()}
     count = len(SPECIAL_TOKENS)
+    first, entries = order.rows[:count], _entries(content).items()
+    by_id = {number: name for name, number in entries if number in first or name not in SPECIAL_TOKENS}
     names = [*SPECIAL_TOKENS, *(by_id.get(row, f"<unused{row}>") for row in order.rows[count:])]
     model = dict(content["model"])
     if isinstance(model["vocab"], dict):
@@ -213,11 +211,11 @@ def reordered_tokenizer(content: Mapping[str, Any], order: VocabularyOrder) -> T
         scores = dict(map(tuple, model["vocab"]))
         least = min(scores.values())
         model |= {"vocab": [[name, scores.get(name, least)] for name in names], "unk_id": 3}
-    special = {by_id.get(row): SPECIAL_TOKENS[number] for number, row in enumerate(order.rows[:count])}
+    special = {by_id.get(row): SPECIAL_TOKENS[number] for number, row in enumerate(first)}
     added = [
         {**entry, "id": names.index(special.get(entry["content"], entry["content"])), "special": False}
         for entry in content.get("added_tokens", [])
-        if entry["content"] not in special
+        if entry["content"] not in (*special, *SPECIAL_TOKENS)
     ]
     marks = [
         {"id": number, "content": name, "special": True, "normalized": False, "single_word": False, "lstrip": False,

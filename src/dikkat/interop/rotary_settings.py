@@ -9,7 +9,7 @@ from dikkat.nn.rotary import rotary_frequencies
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import shown
 
-_LOCAL = "sliding_attention"
+_LOCAL, _LONG = "sliding_attention", ("longrope", "su")
 
 
 def rotary_settings(
@@ -22,18 +22,22 @@ def rotary_settings(
     """
     scaling = _scaling(theirs, kind)
     own = ForeignSettings(theirs.path, {**theirs.values, **scaling})
+    named = ForeignSettings(theirs.path, scaling)
     legacy = "rope_local_base_freq" if kind == _LOCAL else "rope_theta"
-    base = own.number("rope_theta", theirs.number(legacy, theirs.number("rotary_emb_base", base)))
+    base = named.number("rope_theta", theirs.number(legacy, theirs.number("rotary_emb_base", base)))
     share = own.number("partial_rotary_factor", theirs.number("rotary_pct", share))
     rotary_dim = int(width * share) // 2 * 2
     frequencies = rotary_frequencies(rotary_dim, float(base))
-    frequencies, factor = _scaled(own, scaling.get("rope_type", scaling.get("type", "default")), frequencies, base)
+    kind = scaling.get("rope_type", scaling.get("type", "default"))
+    frequencies, factor = _scaled(own, kind, frequencies, base)
     if factor != 1.0 and rotary_dim != width:
         raise DataError("{path}: a rope scaling with an attention factor needs whole heads to turn", theirs.path)
     settings: dict[str, object] = {
         "positions": "rotary",
         "rotary_frequencies": (*frequencies, *[0.0] * ((width - rotary_dim) // 2)),
     }
+    if kind in _LONG:  # longer texts turn by other frequencies
+        settings["max_positions"] = own.number("original_max_position_embeddings")
     # a factor on rotated queries and keys is its square on the scores
     return settings if factor == 1.0 else {**settings, "inverse_temperature": factor**2 / math.sqrt(width)}
 
@@ -66,20 +70,21 @@ def _scaled(own: ForeignSettings, kind: object, frequencies: list[float], base: 
         return _llama3(own, frequencies), 1.0
     if kind == "yarn":
         return _yarn(own, frequencies, base)
-    if kind in ("longrope", "su"):
+    if kind in _LONG:
         return _longrope(own, frequencies)
     raise DataError("{path}: rope_type {kind} is not supported", own.path, shown(repr(kind)))
 
 
 def _llama3(own: ForeignSettings, frequencies: list[float]) -> list[float]:
     factor, low, high = (own.number(name) for name in ("factor", "low_freq_factor", "high_freq_factor"))
-    length = own.number("original_max_position_embeddings")
-    scaled = []
-    for frequency in frequencies:
-        smooth = (length * frequency / (2 * math.pi) - low) / (high - low)
-        smooth = min(1.0, max(0.0, smooth))
-        scaled.append((1 - smooth) * frequency / factor + smooth * frequency)
-    return scaled
+    turns = own.number("original_max_position_embeddings") / (2 * math.pi)
+    return _mixed(frequencies, factor, [(turns * frequency - low) / (high - low) for frequency in frequencies])
+
+
+def _mixed(frequencies: list[float], factor: float, kept: list[float]) -> list[float]:
+    """Divide frequencies by a factor, but for the share of each that is kept, at least 0 and at most 1."""
+    shares = [min(1.0, max(0.0, share)) for share in kept]
+    return [own / factor * (1 - share) + own * share for own, share in zip(frequencies, shares, strict=True)]
 
 
 def _yarn(own: ForeignSettings, frequencies: list[float], base: float) -> tuple[list[float], float]:
@@ -95,10 +100,7 @@ def _yarn(own: ForeignSettings, frequencies: list[float], base: float) -> tuple[
         low, high = math.floor(low), math.ceil(high)
     low, high = max(low, 0), min(high, width - 1)
     high = high + 0.001 if low == high else high
-    scaled = []
-    for number, frequency in enumerate(frequencies):
-        ramp = min(1.0, max(0.0, (number - low) / (high - low)))
-        scaled.append(frequency / factor * ramp + frequency * (1 - ramp))
+    scaled = _mixed(frequencies, factor, [1 - (number - low) / (high - low) for number in range(len(frequencies))])
     if own.values.get("mscale") and own.values.get("mscale_all_dim"):
         raise DataError("{path}: mscale is not supported", own.path)
     return scaled, float(own.number("attention_factor", 0.1 * math.log(factor) + 1.0 if factor > 1 else 1.0))

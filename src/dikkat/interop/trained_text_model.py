@@ -200,7 +200,7 @@ class TrainedLanguageModel:
         network = trained_network(run, lambda: Factory(config.model).language_model(head.objective))
         path = checked(run, TOKENIZER)
         tokenizer = load_tokenizer(path, config.model.vocab_size, config.data.source_language)
-        content, special_tokens = read_tokenizer(path)[0], special_tokens_of(tokenizer)
+        content, special_tokens = read_tokenizer(path)[0], special_tokens_of(tokenizer, head.chat)
         return cls(run, config.model, head, network, tokenizer, content, special_tokens)
 
     @property

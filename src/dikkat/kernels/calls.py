@@ -39,6 +39,7 @@ LANES = 16
 
 _ADDRESS, _NUMBER = c_void_p, c_int64
 ARGUMENTS: dict[str, tuple[type, ...]] = {
+    "activate_bf16": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int),
     "adamw": (_ADDRESS,),
     "add_dropped": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_float, _NUMBER, c_int, c_int),
     "attention_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),

@@ -19,13 +19,9 @@ from dikkat.nn.pooling import Pooling
 # The sentence encoder: ids in, a vector for each token and for the whole out (the backbone of BERT).
 
 _ACTIVATIONS: dict[str, Callable[[], nn.Module]] = {
-    "identity": nn.Identity,
-    "gelu": nn.GELU,
-    "gelu_tanh": partial(nn.GELU, approximate="tanh"),
-    "relu": nn.ReLU,
-    "silu": nn.SiLU,
-    "tanh": nn.Tanh,
-}
+    "identity": nn.Identity, "gelu": nn.GELU, "gelu_tanh": partial(nn.GELU, approximate="tanh"), "relu": nn.ReLU,
+    "silu": nn.SiLU, "tanh": nn.Tanh,
+}  # fmt: skip
 
 
 def transform(inputs: int, outputs: int, activation: str, norm: nn.Module | None = None) -> nn.Sequential:
@@ -71,12 +67,17 @@ class SentenceEncoder(nn.Module):
         return self.pooler(hidden[:, 0])
 
 
+RUN = 16
+"""Tokens side by side that are seen or hidden together."""
+
+
 class EncoderClassifier(nn.Module):
     """Classify texts with embeddings, encoder, masked pooling and an output layer (fault F5: each part exists once).
 
     Where it `is_binary` its output is the logit of the second of two classes, and that of the first is 0: the softmax
     over the two is then the logistic function, its cross-entropy the binary one. In training each token but the
     first is hidden with probability `word_dropout`: neither attention nor pooling sees it, so no single word decides.
+    Of a text with more than `seen_tokens` it then sees so many, in runs that are drawn.
     A `transform` stands between pooling and output. Where it is `per_token`, nothing is pooled.
     """
 
@@ -94,6 +95,7 @@ class EncoderClassifier(nn.Module):
         *,
         is_binary: bool = False,
         per_token: bool = False,
+        seen_tokens: int | None = None,
     ) -> None:
         super().__init__()
         self.embedding = embedding
@@ -104,12 +106,12 @@ class EncoderClassifier(nn.Module):
         self.output = output
         self.transform = nn.Identity() if transform is None else transform
         self.dropout = Dropout(dropout)
-        self.word_dropout = checked_probability(word_dropout)
+        self.word_dropout, self.seen_tokens = checked_probability(word_dropout), seen_tokens
 
     def forward(self, tokens: Int[Tensor, "B S"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B *L C"]:
         """Return the logits (B, C), or (B, S, C) `per_token`; `mask` is True at real tokens, at least one a text."""
         position_ids = None
-        if self.training and self.word_dropout > 0.0:
+        if self.training and (self.word_dropout > 0.0 or self.seen_tokens is not None):
             mask = self._hide_words(mask)
             if self._can_leave_out():
                 position_ids = shown_first(mask)
@@ -138,6 +140,11 @@ class EncoderClassifier(nn.Module):
 
     def _hide_words(self, mask: Tensor) -> Tensor:
         kept = torch.rand(mask.shape, device=mask.device) >= self.word_dropout
+        if self.seen_tokens is not None:
+            # runs without a token come last; (B, S / RUN) -> (B, S)
+            order = torch.rand(mask[:, ::RUN].shape, device=mask.device) + 1.0 - mask[:, ::RUN].float()
+            shown = order.argsort(dim=1).argsort(dim=1) < max(1, self.seen_tokens // RUN)
+            kept &= shown.repeat_interleave(RUN, dim=1)[:, : mask.shape[1]]
         kept[:, 0] = True
         return mask & kept
 

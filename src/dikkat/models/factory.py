@@ -116,6 +116,7 @@ class Factory:
             self.pooled_transform(head_config),
             is_binary=is_binary,
             per_token=per_token,
+            seen_tokens=head_config.seen_tokens,
         )
 
     def pooled_transform(self, head_config: ClassifierConfig) -> nn.Module:

@@ -1,16 +1,14 @@
 """The layers of a block next to attention: linear, norm, dropout, embedding, feed-forward, table of n-grams."""
 
 import math
-from collections.abc import Callable
-from functools import partial
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import RMSNorm as RMSNorm
-from torch.nn import functional as F
 
 from dikkat.kernels import dropout as kernel
+from dikkat.kernels.activation import activate
 from dikkat.kernels.embedding import embedding_rows
 from dikkat.kernels.int8_linear import int8_linear_relu_linear
 from dikkat.kernels.layer_norm import layer_norm
@@ -141,21 +139,9 @@ def named_norm(name: str, model_dim: int, eps: float) -> LayerNorm | RMSNorm:
     return _NORMS[name](model_dim, eps=eps)
 
 
-# The position-wise feed-forward network: the same two layers at every position.
-
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
-    "relu": F.relu,
-    "gelu": F.gelu,
-    "gelu_tanh": partial(F.gelu, approximate="tanh"),
-    "silu": F.silu,
-    "tanh": torch.tanh,
-}
-"""Activations by name."""
-
 # The gated feed-forward network, in which one half of the hidden layer opens and closes the other.
 
-GATES = {"geglu": ACTIVATIONS["gelu"], "geglu_tanh": ACTIVATIONS["gelu_tanh"], "swiglu": ACTIVATIONS["silu"]}
+GATES = {"geglu": "gelu", "geglu_tanh": "gelu_tanh", "swiglu": "silu"}
 
 
 class GatedFeedForward(nn.Module):
@@ -178,8 +164,10 @@ class GatedFeedForward(nn.Module):
         """Apply the network to every position."""
         # (*rows, 2 F) -> 2 x (*rows, F)
         gate, content = self.inner(x).chunk(2, dim=-1)
-        return self.outer(GATES[self.activation](gate) * content)
+        return self.outer(activate(GATES[self.activation], gate) * content)
 
+
+# The position-wise feed-forward network: the same two layers at every position.
 
 _PLAIN = ("relu", "gelu", "gelu_tanh", "silu")
 
@@ -205,7 +193,7 @@ class FeedForward(nn.Module):
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows E"]:
         """Apply the network to every position."""
         if self.activation != "relu":
-            return self.outer(ACTIVATIONS[self.activation](self.inner(x)))
+            return self.outer(activate(self.activation, self.inner(x)))
         if training_products(self.inner) == "int8":
             inner, outer = ((layer.weight, layer.bias) for layer in (self.inner, self.outer))
             return int8_linear_relu_linear(x, inner, outer)

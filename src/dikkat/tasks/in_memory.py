@@ -18,13 +18,9 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 def translator_of(
-    model: EncoderDecoder,
-    tokenizer: Tokenizer,
-    config: RunConfig,
-    limits: ReadingLimits | None = None,
-    *,
+    model: EncoderDecoder, tokenizer: Tokenizer, config: RunConfig, limits: ReadingLimits | None = None, *,
     target_tokenizer: Tokenizer | None = None,
-) -> Translator:
+) -> Translator:  # fmt: skip
     """Return the translator of a model in memory and its settings.
 
     `limits` are what the model has learned to read in one piece; else `data.max_length` tokens. The engine is the
@@ -61,7 +57,9 @@ def classifier_of(
 def language_model_of(model: LanguageModel, tokenizer: AnyTokenizer, config: RunConfig) -> Generator:
     """Return the generator of a language model in memory, with an engine as `translator_of`."""
     engine = language_model_in_memory(model.eval(), config.model)
-    asked, special_tokens = config.language_model, special_tokens_of(tokenizer)
-    generator = Generator(engine, tokenizer, asked.context, objective=asked.objective, special_tokens=special_tokens)
+    asked, marks = config.language_model, special_tokens_of(tokenizer, config.language_model.chat)
+    generator = Generator(
+        engine, tokenizer, asked.context, objective=asked.objective, special_tokens=marks, chat=asked.chat
+    )
     generator.model, generator.config = model, config
     return generator

@@ -7,10 +7,12 @@ The commands of a kind stand in `dikkat.cli`, in the module of their name; that 
 
 from dataclasses import dataclass
 from importlib import import_module
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.errors import msg
+from dikkat_runtime.run.config import wrong_kind
 
 if TYPE_CHECKING:
     from dikkat.run_directory import RunDirectory
@@ -20,8 +22,6 @@ if TYPE_CHECKING:
 class Kind:
     """Name the modules of one kind of model; an empty field means that it has no such part."""
 
-    name: str
-    """The kind in a sentence, with its article."""
     load: str
     """From the path of a run to the object that a user works with."""
     build: str = ""
@@ -36,28 +36,25 @@ class Kind:
 
 KINDS = {
     "translator": Kind(
-        name="a translator",
         load="dikkat_runtime.tasks.translator:Translator.load",
         build="torch_factory:new_translator",
         report="translation.report:translator_facts",
     ),
     "classifier": Kind(
-        name="a classifier",
         load="dikkat_runtime.tasks.classifier:Classifier.load",
         build="torch_factory:new_classifier",
         heads="classification.heads:classifier_heads",
         report="classification.report:classifier_facts",
     ),
     "lm": Kind(
-        name=msg("a language model"),
         load="dikkat_runtime.tasks.generator:Generator.load",
         build="torch_factory:new_language_model",
         heads="language_model.heads:language_model_heads",
         report="language_model.report:language_model_facts",
     ),
-    "encoder": Kind(msg("an encoder"), "dikkat_runtime.tasks.embedder:Embedder.load", is_trained=False),
-    "tagger": Kind(msg("a tagger"), "dikkat_runtime.tasks.tagger:Tagger.load", is_trained=False),
-    "regressor": Kind(msg("a regression"), "dikkat_runtime.tasks.classifier:Regressor.load", is_trained=False),
+    "encoder": Kind("dikkat_runtime.tasks.embedder:Embedder.load", is_trained=False),
+    "tagger": Kind("dikkat_runtime.tasks.tagger:Tagger.load", is_trained=False),
+    "regressor": Kind("dikkat_runtime.tasks.classifier:Regressor.load", is_trained=False),
 }
 """By the name that stands as "task" in the config.json of a run."""
 
@@ -70,26 +67,18 @@ def kind_name(run: "RunDirectory") -> str:
 def load_part(run: "RunDirectory", part: str, lack: str) -> Any:
     """Import one part of the kind of model that `run` holds.
 
-    `part` is a field of `Kind`; `lack` ends the sentence "it holds a …, " where the kind is unknown or has no such
-    part. Raises `UsageError` with that sentence.
+    `part` is a field of `Kind`. Raises `UsageError` with the sentence "holds a …, `lack`" where it has none.
     """
     name = kind_name(run)
-    kind = KINDS.get(name)
-    home = getattr(kind, part) if kind else ""
-    if not home:
-        raise UsageError('{path}: holds a "{name}", {problem}', run.path, name, lack)
+    if not (home := getattr(KINDS.get(name), part, "")):
+        raise wrong_kind(run.path, {"task": name}, lack, is_shown=True)
     module, _, attributes = home.partition(":")
-    part_object: Any = import_module(module if module.startswith("dikkat_runtime.") else f"dikkat.tasks.{module}")
-    for attribute in attributes.split("."):
-        part_object = getattr(part_object, attribute)
-    return part_object
+    path = module if module.startswith("dikkat_runtime.") else f"dikkat.tasks.{module}"
+    return attrgetter(attributes)(import_module(path))
 
 
 def load(path: str | Path) -> Any:
-    """Return the model of the run directory `path`, of the class of its kind. Raises `UsageError` for an unknown kind.
-
-    It is a `Translator`, a `Classifier`, a `LanguageModel` or an `Embedder`.
-    """
+    """Return the model of the run directory `path`, of its class. Raises `UsageError` for an unknown kind."""
     from dikkat.run_directory import RunDirectory
 
     run = RunDirectory.open(Path(path))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 from dikkat.config import RunConfig
 from dikkat.data.batching import BatchPlan
-from dikkat.data.corpus import Corpus, Ids
+from dikkat.data.corpus import Corpus, Ids, Lengths
 from dikkat.evaluation.calibration import fit_label_temperature, fit_temperature, label_probabilities, probabilities
 from dikkat.evaluation.classification import class_scores, encoder_weight, label_cuts, label_scores
 from dikkat.kernels.processor import to_device
@@ -66,23 +66,17 @@ class ClassificationTask:
         self.model = model
         self.corpus = corpus
         self.labels = tuple(labels)
-        targets = np.zeros(len(corpus), np.int64)
-        self.plan = BatchPlan(
-            corpus.lengths("source"),
-            targets,
-            config.training.tokens_per_batch,
-            config.training.seed,
-            directory=corpus.directory,
-        )
+        lengths, seen, training = corpus.lengths("source"), config.classifier.seen_tokens, config.training
+        read: Lengths = lengths if seen is None else np.minimum(lengths[:], seen)
+        none, size = np.zeros(len(corpus), np.int64), training.tokens_per_batch
+        self.plan = BatchPlan(read, none, size, training.seed, corpus.directory)
         self.batches_per_epoch = self.plan.batches_per_epoch
         self._validation, self._texts, self.table = validation, texts, table
-        self._tokens_per_batch = config.training.tokens_per_batch
+        self._tokens_per_batch, self._smoothing = size, training.label_smoothing
         self.limit_validation(1.0)
-        self._smoothing = config.training.label_smoothing
         self.settings = config.classifier
-        self._balance = config.classifier.balance
         favour = 1.0 if table is None else float(table.favour)
-        self._weights = class_weights(corpus, len(labels), favour) if self._balance else None
+        self._weights = class_weights(corpus, len(labels), favour) if self.settings.balance else None
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
         """Compute the smoothed cross-entropy of a batch; the encoder learns what the word table leaves."""
@@ -92,7 +86,8 @@ class ClassificationTask:
         tokens = self._padded(self.corpus, indices)
         logits = self.model(*tokens).float()
         if self.table is not None:
-            logits = logits + to_device(self.table.train[indices], logits.device)
+            share = min(1.0, progress / rise) if (rise := self.settings.table_rise) else 1.0
+            logits = logits + share * to_device(self.table.train[indices], logits.device)
         objective = self._cross_entropy(logits, indices, self._smoothing, is_weighted=True)
         likelihood = self._cross_entropy(logits.detach(), indices, 0.0)
         return BatchLoss(objective, likelihood, len(indices))
@@ -112,7 +107,7 @@ class ClassificationTask:
         wanted = _classes(self._validation, self._rows).tolist()
         commonest = max(set(wanted), key=wanted.count)
         scores = class_scores(self.labels, wanted, [commonest] * len(wanted))
-        return self._saying(commonest, 100 * (scores.macro_f1 if self._balance else scores.accuracy))
+        return self._saying(commonest, 100 * (scores.macro_f1 if self.settings.balance else scores.accuracy))
 
     def _saying(self, label: int, score: float) -> Baseline:
         return Baseline(score, 1.0, msg("answering “{labels}” for every text ({score:.2f})", self.labels[label], score))
@@ -156,7 +151,7 @@ class ClassificationTask:
         scores = class_scores(self.labels, labels.tolist(), predicted.tolist())
         accuracy, macro_f1 = 100 * scores.accuracy, 100 * scores.macro_f1
         columns = {"accuracy": accuracy, "macro_f1": macro_f1, "temperature": fit_temperature(logits, labels)}
-        return columns, macro_f1 if self._balance else accuracy, {}, predicted, labels
+        return columns, macro_f1 if self.settings.balance else accuracy, {}, predicted, labels
 
     def _names(self, row: Any) -> str:
         """Name the label or the labels of a text."""
@@ -182,8 +177,7 @@ class ClassificationTask:
         batches = list(self._validation_plan.epoch(0))
 
         def logits_of(number: int) -> list[list[float]]:
-            scores: list[list[float]] = self._logits(self._validation, self._rows[batches[number]]).tolist()
-            return scores
+            return cast(list[list[float]], self._logits(self._validation, self._rows[batches[number]]).tolist())
 
         logits = np.zeros((len(self._rows), len(self.labels)))
         for indices, scores in zip(batches, share_out(ranks, len(batches), logits_of, should_stop), strict=True):
@@ -286,9 +280,7 @@ def _has_label(corpus: Corpus, indices: NDArray[np.int64], num_labels: int) -> N
 
 def begin_with_shares(model: EncoderClassifier, corpus: Corpus, num_labels: int) -> None:
     """Let the output layer begin with the log-odds of each label in `corpus`, so that a rare one begins as rare."""
-    wanted = np.zeros(num_labels)
-    for index in range(len(corpus)):
-        wanted[np.asarray(corpus.target(index), np.int64)] += 1.0
+    wanted = np.bincount(_classes(corpus, np.arange(len(corpus))), minlength=num_labels)
     shares = (wanted + 0.5) / (len(corpus) + 1.0)
     if model.output.bias is not None:
         with torch.no_grad():

@@ -67,7 +67,7 @@ class LowRankParameters(FlatParameters):
 
     def whole(self, vector: Tensor) -> dict[str, Tensor]:
         """Return all parameters of the model by name, with the factors in `vector` multiplied and added."""
-        return self._whole.named(self._filled(vector))
+        return self._whole.whole(self._filled(vector))
 
     def _filled(self, vector: Tensor) -> Tensor:
         filled = self._base.clone()

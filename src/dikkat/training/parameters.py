@@ -40,13 +40,16 @@ class FlatParameters:
     """Float32 master weights of `model` and the views through which it computes.
 
     Matrices come first, grouped by shape, so that an optimizer may treat all of one shape as one batch; embeddings and
-    vectors follow. Afterwards the parameters of `model` are views of `self.working` in `dtype`.
+    vectors follow. Afterwards the parameters of `model` are views of `self.working` in `dtype`; those that ask for no
+    gradient stay as they are, beside the vector.
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype = torch.float32) -> None:
         self.model = model
-        rows = _rows_of_matrices(model)
-        named = sorted(model.named_parameters(), key=lambda item: _rank(item[1], rows.get(item[0], ())))
+        rows, every = _rows_of_matrices(model), dict(model.named_parameters())
+        self._still = {name: (part, part.detach().float()) for name, part in every.items() if not part.requires_grad}
+        trained = ((name, part) for name, part in every.items() if part.requires_grad)
+        named = sorted(trained, key=lambda item: _rank(item[1], rows.get(item[0], ())))
         self.spans: list[Span] = []
         start = 0
         for name, parameter in named:
@@ -56,7 +59,7 @@ class FlatParameters:
         self.master = torch.cat([parameter.detach().float().reshape(-1) for _, parameter in named])
         self.working = self.master if dtype == torch.float32 else self.master.to(dtype)
         self.gradient = torch.zeros(start, dtype=dtype, device=device)
-        self.size = start
+        self.size = start + sum(exact.numel() for _, exact in self._still.values())
         """Entries of all parameters of the model."""
         self._parameters = [parameter for _, parameter in named]
         self._buffers = [
@@ -123,7 +126,7 @@ class FlatParameters:
 
     def whole(self, vector: Tensor) -> dict[str, Tensor]:
         """Return all parameters of the model by name, of which a vector of this layout holds what is trained."""
-        return self.named(vector)
+        return {**{name: exact.clone() for name, (_, exact) in self._still.items()}, **self.named(vector)}
 
     def named(self, vector: Tensor) -> dict[str, Tensor]:
         """Cut a vector of this layout into named tensors that own their memory."""
@@ -147,6 +150,8 @@ class FlatParameters:
     def _bind(self, vector: Tensor) -> None:
         for parameter, span in zip(self._parameters, self.spans, strict=True):
             parameter.data = span.of(vector)
+        for parameter, exact in self._still.values():
+            parameter.data = exact.to(vector.dtype)
 
     def indices_of(self, parameters: Iterable[nn.Parameter]) -> list[int]:
         """Return the indices of the `spans` of some parameters of the model, in the order of the vector."""

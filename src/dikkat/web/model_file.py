@@ -87,9 +87,9 @@ class WebModel:
         if self.precision == "float32" or array.ndim != 2 or any(part in name for part in _NEVER_IN_BYTES):
             return entry | {"type": "float32", "offset": _append(payload, array.astype("<f4"))}
         is_output = name == "output_weight"
-        if self.task == "lm" and (is_output or name not in self.embeddings):
-            # as the native engine, which keeps eight bits for the output matrix
-            bits = 4 if self.precision == "int4" and not is_output else 8
+        if self.task == "lm":
+            # as the native engine, which keeps eight bits for the output matrix and embeddings
+            bits = 4 if self.precision == "int4" and not is_output and name not in self.embeddings else 8
             return entry | {"type": "grouped", "bits": bits, "offset": _append(payload, grouped_panels(array, bits))}
         quantized = quantize_rows(array)
         entry |= {"type": "int8", "offset": _append(payload, quantized.steps)}

@@ -17,9 +17,9 @@ from dikkat_runtime.engine.options import NativePrecision, SearchDefaults
 from dikkat_runtime.engine.precision import PrecisionName, native_precision, read_record
 from dikkat_runtime.engine.settings import STACK, NeedsTorchError, model_settings
 from dikkat_runtime.engine.weights import Weights
-from dikkat_runtime.errors import UsageError
+from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run.config import guided_indices, read_config, section
+from dikkat_runtime.run.config import guided_indices, read_config, section, wrong_kind
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TARGET_TOKENIZER, TOKENIZER
 from dikkat_runtime.run.weights import read_weights
@@ -63,8 +63,9 @@ def open_for_web(run: Path, precision: PrecisionName = "auto") -> WebModel:
     `DataError` naming the file that is missing or damaged.
     """
     kinds = {"translator": _translator, **dict.fromkeys(_ENCODERS, _encoder), "lm": _language_model}
-    config = read_config(run, *kinds)
-    read = kinds[config["task"]]
+    config = read_config(run)
+    if (read := kinds.get(config["task"])) is None:
+        raise wrong_kind(run, config, msg("for which there is no page that computes"), is_shown=True)
     if precision == "int4" and config["task"] != "lm":
         raise UsageError("{run}: in a page int4 is for language models; take int8", run)
     parts = _component_types(read_tokenizer(checked(run, TOKENIZER))[0])
@@ -195,18 +196,17 @@ def _language_model(run: Path, config: Mapping[str, Any], precision: NativePreci
     context = int(section(config, "language_model", run).get("context", 256))
     language = str(section(config, "data", run).get("source_language", ""))
     tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
-    details = {"context": context, "objective": engine.objective, **asdict(special_tokens_of(tokenizer))}
+    chat = section(config, "language_model", run).get("chat", {})
+    # a page asks one question
+    asked = {"chat": [chat.get(" user"), chat.get("user ")], **asdict(special_tokens_of(tokenizer, chat))}
+    details = {"context": context, "objective": engine.objective, **asked}
     return _reader(run, config, engine, precision, {"languageModel": details, "longest": context})
 
 
 def _reader(
-    run: Path,
-    config: Mapping[str, Any],
-    engine: NativeStack,
-    precision: NativePrecision,
-    details: Mapping[str, Any],
-    more: Mapping[str, Array] = MappingProxyType({}),
-) -> WebModel:
+    run: Path, config: Mapping[str, Any], engine: NativeStack, precision: NativePrecision,
+    details: Mapping[str, Any], more: Mapping[str, Array] = MappingProxyType({}),
+) -> WebModel:  # fmt: skip
     """Return a model of one stack, whose weights `engine` has asked for by name and shape."""
     settings = engine.stack.settings
     language = str(section(config, "data", run).get("source_language", ""))

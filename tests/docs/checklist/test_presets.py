@@ -37,6 +37,7 @@ IMDB: dict[str, dict[str, Any]] = {
     # the first 200 words, the maximum over them, cross-entropy over two answers
     "classifier": {
         "max_tokens": 200, "beginning": 1.0, "pooling": "max", "objective": "cross_entropy", "word_dropout": 0.0,
+        "seen_tokens": None, "still_layers": 0,
     },
 }  # fmt: skip
 
@@ -107,7 +108,7 @@ OF_IMDB: dict[str, set[str]] = {
         "output_bias",
     },
     # how a user's file is read, and no choice of words
-    "classifier": {"label_separator", "balance", "precision_at", "word_table", "baseline"},
+    "classifier": {"label_separator", "balance", "precision_at", "word_table", "table_rise", "baseline"},
 }
 OF_D2L: dict[str, set[str]] = {
     # 600 pairs have fewer words

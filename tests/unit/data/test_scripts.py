@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dikkat.config import DataConfig
-from dikkat.data.cleaning import Cleaner, num_words, width
+from dikkat.data.cleaning import Cleaner
 from dikkat.data.pairs import Pair
+from dikkat_runtime.text.pair_faults import num_words, width
 
 
 @pytest.mark.parametrize(

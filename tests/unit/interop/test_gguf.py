@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -44,11 +45,21 @@ def write(path: Path, architecture: str, tensors: dict[str, Any], **values: Any)
     return path
 
 
+def test_the_page_tells_of_every_kind_of_blocks_what_it_is() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "import.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\w+) \| (\d+) \| (\d+) \| ([\d.]+) \|", page, re.MULTILINE)
+    kinds = {name: gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[name]] for name in KINDS}
+    assert rows == [
+        (name, str(numbers), str(size), f"{8 * size / numbers:g}") for name, (numbers, size) in kinds.items()
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("name", KINDS)
-def test_blocks_are_read_as_the_package_reads_them(name: str, tmp_path: Path) -> None:
+def test_blocks_are_read_as_the_package_reads_them(name: str, seed: int, tmp_path: Path) -> None:
     kind = gguf.GGMLQuantizationType[name]
     numbers, size = gguf.GGML_QUANT_SIZES[kind]
-    generator = np.random.default_rng(7)
+    generator = np.random.default_rng(seed)
     raw = generator.integers(0, 256, (6, 512 // numbers * size), dtype=np.uint8)
     if numbers == 1:
         raw = gguf.quants.quantize(generator.standard_normal((6, 512)).astype(np.float32), kind)

@@ -24,7 +24,7 @@ def generation(
 ) -> tuple[float, tuple[str, ...]]:
     if own is not None:
         (folder / "generation_config.json").write_text(json.dumps(own))
-    return read_generation(folder, ForeignSettings(folder / "config.json", {"pad_token_id": 7, **config}))
+    return read_generation(folder, ForeignSettings(folder / "config.json", {"pad_token_id": 7, **config}))[1:]
 
 
 def test_usual_settings_are_not_told(tmp_path: Path) -> None:
@@ -42,8 +42,9 @@ def test_what_no_search_follows_is_named_with_its_file(tmp_path: Path) -> None:
         "early_stopping = True of config.json, which the search here does not apply",
         "bad_words_ids = [[7], [12, 13]] of config.json, which the search here does not apply",
     )
-    assert generation(tmp_path, {}, {"forced_bos_token_id": 5})[1] == (
-        "forced_bos_token_id = 5 of generation_config.json, which the search here does not apply",
+    # what a translation begins with is kept in its settings
+    assert generation(tmp_path, {}, {"forced_bos_token_id": 5, "min_length": 3})[1] == (
+        "min_length = 3 of generation_config.json, which the search here does not apply",
     )
 
 

@@ -153,8 +153,9 @@ def test_a_folder_that_is_not_there_or_lacks_a_file(tmp_path: Path) -> None:
         assert complaint(folder, MissingInputError).startswith(f"DIR/{name}: ")
     (folder / "pytorch_model.bin").write_bytes(b"")
     assert complaint(folder, MissingInputError).endswith(
-        "convert it in Python with: import torch, safetensors.torch as st; st.save_file({name: tensor.clone() for name,"
-        ' tensor in torch.load("pytorch_model.bin", weights_only=True).items()}, "model.safetensors")'
+        "convert it in Python with: import glob, torch, safetensors.torch as st; st.save_file({name: tensor.clone() for"
+        ' file in glob.glob("pytorch_model*.bin") for name, tensor in torch.load(file, weights_only=True).items()},'
+        ' "model.safetensors")'
     )
 
 

@@ -112,6 +112,30 @@ def test_what_is_hidden_is_left_out_where_the_result_is_the_same(
         torch.testing.assert_close(short, whole, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.parametrize("positions", ["learned", "alibi"])
+def test_a_longer_text_is_seen_in_runs_that_are_drawn(positions: str) -> None:
+    model = small(settings={"positions": positions, "dropout": 0.0, "max_positions": 128}, seen_tokens=40)
+    tokens, mask = texts(100, 33, 7)
+    read: list[int] = []
+    model.encoder.register_forward_pre_hook(lambda _, inputs: read.append(inputs[0].shape[1]))
+    quiet = model(tokens, mask)
+    model.train()
+    assert not torch.equal(model(tokens, mask)[0], quiet[0])
+    kept = model._hide_words(mask[:1].expand(3_000, -1))
+    # the first token and two of six whole runs, or one of them and the four tokens at the end
+    runs = torch.stack([part.float().mean(dim=1) for part in kept[:, 1:].split([15, *[16] * 5, 4], dim=1)], dim=1)
+    assert set(runs.unique().tolist()) == {0.0, 1.0}
+    assert bool((runs.sum(dim=1) == 2).all())
+    assert bool(kept[:, 0].all())
+    # each run in two of seven draws; four standard deviations are 0.033
+    assert float((runs.mean(dim=0) - 2 / 7).abs().max()) < 0.033
+    short = model._hide_words(mask)
+    assert int(short[1].sum()) in (16 + 16, 17 + 1, 16 + 1), "two of its three runs, and the first token"
+    assert int(short[2].sum()) == 7
+    assert read[0] == 100
+    assert read[1] == 100 if positions == "alibi" else 17 <= read[1] <= 33
+
+
 def test_places_are_refused_where_distances_count() -> None:
     x, indices = torch.randn(1, 3, 16), torch.tensor([[0, 2, 5]])
     for settings in ({"positions": "alibi"}, {"attention_window": 2}):

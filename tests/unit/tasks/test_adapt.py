@@ -35,11 +35,12 @@ from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat_runtime.cli.main import run as run_dikkat
 from dikkat_runtime.engine.precision import PrecisionRecord, read_record
-from dikkat_runtime.errors import MissingInputError, UsageError
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run.parts import WEIGHTS
 from dikkat_runtime.run.weights import read_checksum
 from dikkat_runtime.tasks.translations import Translation
 from dikkat_runtime.tasks.translator import Translator
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 WORDS = ("gearbox", "clutch", "gasket", "bolt", "spring", "valve", "pump", "hose", "belt", "filter")
 SETTINGS = {"data": {"validation_pairs": 8, "test_pairs": 0}}
@@ -143,37 +144,76 @@ class Writer:
 
     corrections = None
 
-    def stream(self, texts: list[str], options: object) -> Iterator[Translation]:
-        return (Translation(text[::-1], 0.0, (), finished=text[0] != "x") for text in texts)
+    @staticmethod
+    def written(text: str) -> str:
+        return text[::-1]
+
+    def stream(self, texts: list[str], options: object, **_: object) -> Iterator[Translation]:
+        return (Translation(self.written(text), 0.0, (), finished=text[0] != "x") for text in texts)
 
 
 def test_general_text_is_written_by_the_base_and_a_part_of_it_held_out(
     untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(Translator, "load", lambda *given: Writer())
-    lines = [f"line {number}" for number in range(98)]
+    lines, notes = [f"line {number}" for number in range(98)], list[str]()
     text = tmp_path / "general.en.txt"
     text.write_text("\n".join([*lines, lines[0], "", "...", "x is cut"]) + "\n", encoding="utf-8")
-    general = General.of(Base.open(untrained, {}, "settings"), [text], new_pairs=1000)
+    general = General.of(Base.open(untrained, {}, "settings"), [text], 1000, notes.append)
     held_out, train = ({pair.source for pair in part} for part in (general.held_out, general.train))
     assert (general.kind, len(held_out)) == ("written", 20)
     assert held_out | train == set(lines)
     assert not held_out & train
     assert all(pair.target == pair.source[::-1] for pair in (*general.held_out, *general.train))
-    assert General.of(Base.open(untrained, {}, "settings"), [], 1000) == General([], [], ""), "it has pairs of its own"
+    assert General.of(Base.open(untrained, {}, "settings"), [], 1000, print) == General([], [], ""), (
+        "it has pairs of its own"
+    )
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{line}\tby people {line}\n" for line in lines[:50]), encoding="utf-8")
-    general = General.of(Base.open(untrained, {}, "settings"), [text, pairs], new_pairs=1000)
+    general = General.of(Base.open(untrained, {}, "settings"), [text, pairs], 1000, notes.append)
     assert general.kind == "old", "what people wrote is held out where there is some"
     assert len(general.held_out) == 10
     assert all(pair.target == f"by people {pair.source}" for pair in (*general.held_out, *general.train[:40]))
     assert len(general.train) == 40 + 98
+    assert notes == [f"memory {pairs}: 50 pairs"]
     with pytest.raises(UsageError, match="--keep is text for the translator of --from"):
         prepare(TrainRequest([str(text)], keep=[text]), RunDirectory.create(tmp_path / "e"))
 
 
-@pytest.mark.parametrize(("kind", "share"), [("old", 0.5), ("written", 0.75), ("", None)])
-def test_the_share_gains_most_after_what_general_text_loses_too_much(
+def test_general_text_in_another_language_is_refused(
+    untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The sides of the memory are swapped: what is in the target language comes back as it is."""
+    monkeypatch.setattr(Writer, "written", staticmethod(str))
+    monkeypatch.setattr(Translator, "load", lambda *given: Writer())
+    rows = [f"sessiz köyün {n} köpeği uyuyor\tthe dog number {n} of the quiet village sleeps" for n in range(40)]
+    path = tmp_path / "swapped.tsv"
+    path.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"swapped\.tsv: its translations do not read like this run's tr"):
+        General.of(Base.open(untrained, {}, "settings"), [path], 1000, print)
+
+
+def test_what_is_held_out_of_the_new_text_is_not_trained_on_as_general_text(
+    memory: Path, untrained: Path, tmp_path: Path
+) -> None:
+    """The memory lies among the general text as well."""
+    run = RunDirectory.create(tmp_path / "run")
+    _, report = prepare(TrainRequest([str(memory)], settings=SETTINGS, start=untrained, keep=[memory]), run)
+    sources, _ = held_out_lines(run)
+    held_out = (run.held_out("general", "source")).read_text(encoding="utf-8").splitlines()
+    left_out = len(set(sources) - set(held_out))
+    assert f"general text: {left_out} pairs left out, which are held out of the new text" in report.notes
+    seen = len(set(held_out) - set(sources))
+    assert any(note.startswith(f"general text: {seen} of its {len(held_out)} pairs are") for note in report.notes)
+    size = run.read_config()["model"]["vocab_size"]
+    corpus = Corpus.open(run.corpus, "train", vocab_size=size)
+    tokenizer = Tokenizer.load(run.tokenizer)
+    trained = {tuple(corpus.source(index).tolist()) for index in range(len(corpus))}
+    assert not {tuple(tokenizer.encode(source, "en")) for source in sources} & trained
+
+
+@pytest.mark.parametrize(("kind", "share"), [("old", 0.5), ("written", 0.8125), ("", None)])
+def test_the_share_gains_most_of_those_that_keep_general_text(
     kind: str, share: float | None, memory: Path, untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = prepared(memory, untrained, tmp_path / "run")
@@ -181,11 +221,9 @@ def test_the_share_gains_most_after_what_general_text_loses_too_much(
     before = RunDirectory.open(untrained).load_weights()
     run.save_weights({name: tensor + 1.0 for name, tensor in before.items()}, {"step": "3"})
 
-    # of references a point may be lost for nothing, of what the base wrote itself fifteen
-    general = {1.0: 30.0, 0.75: 50.0, 0.5: 59.5, 0.25: 60.0, 0.0: 60.0}
-
+    # of references a point may be lost, of what the base wrote itself fifteen
     def scores(run: RunDirectory, config: object, share: float) -> list[float]:
-        return [20 + 10 * share, general[share]]
+        return [20 + 10 * share, float(np.interp(share, (0.25, 0.5, 0.75, 1.0), (60.0, 59.5, 50.0, 30.0)))]
 
     monkeypatch.setattr(adapt, "_scores_of_share", scores)
     adapted = {

@@ -49,7 +49,7 @@ def test_preparation_does_not_hold_the_texts(tmp_path: Path, monkeypatch: pytest
         (table_fitting, "MAX_WORDS", 1 << 10),
         (table_fitting, "_TEXTS_AT_ONCE", 1 << 1),
         (word_table, "_TEXTS_AT_ONCE", 1 << 1),
-        (text_ngrams, "_KEPT_WORDS", 1 << 6),
+        (text_ngrams, "_AT_ONCE", 1 << 1),
         (table_fitting, "MAX_CHARACTERS", 1 << 10),
         (obvious_baseline, "MAX_FITTED", 1 << 14),
         (obvious_baseline, "MAX_CHARACTERS", 1 << 10),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -17,7 +16,6 @@ from dikkat.tasks.classification import obvious_baseline, table_fitting
 from dikkat.tasks.classification.obvious_baseline import fit_baseline
 from dikkat.tasks.classification.table_fitting import balancing_share, fit_word_table, wanted_outputs
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
-from dikkat_runtime.text import text_ngrams
 from dikkat_runtime.text.text_ngrams import NgramReader
 
 TEXTS = ["The film was good, the end too", "a bad film", "Iyi bir film! ÇOK iyi", "good good good film", "x", "is a it"]
@@ -41,12 +39,26 @@ def marked(count: int, seed: int) -> list[LabelledText]:
     return texts
 
 
+@pytest.mark.parametrize("threads", [0, 2])
+@pytest.mark.parametrize("least", [1, 2])
+def test_the_baseline_counts_words_as_scikit_learn(least: int, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(obvious_baseline, "kernel_threads", lambda: threads)
+    texts, others = [f"{text} {text[:5]}" for text in TEXTS], [*TEXTS[::-1], "nothing that is known", ""]
+    theirs = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, token_pattern=r"\w+|[^\w\s]", min_df=least)
+    wanted = theirs.fit_transform(texts).toarray(), theirs.transform(others).toarray()
+    fitted, held_out = (part.toarray() for part in obvious_baseline._tf_idf(("words",), texts, others, least))
+    assert fitted.shape == wanted[0].shape
+    # their columns are in another order
+    np.testing.assert_allclose(fitted @ fitted.T, wanted[0] @ wanted[0].T, atol=1e-6)
+    np.testing.assert_allclose(held_out @ fitted.T, wanted[1] @ wanted[0].T, atol=1e-6)
+
+
 @pytest.mark.parametrize("kind", ["words", "characters"])
 def test_features_are_those_of_scikit_learn(kind: str) -> None:
     reader = NgramReader()
     words = [reader.words(text) for text in TEXTS]
     empty = TablePart(kind, np.zeros(0, np.uint64), np.zeros(0, np.float32))
-    ngrams = empty.ngrams(reader, words)
+    ngrams = empty.ngrams(reader, TEXTS)
     hashes = np.unique(ngrams.hashes)
     frequency = np.array([len(set(ngrams.texts[ngrams.hashes == one].tolist())) for one in hashes])
     idf = np.log((1 + len(TEXTS)) / (1 + frequency)) + 1
@@ -165,14 +177,6 @@ def test_an_encoder_of_noise_has_no_weight() -> None:
 
 def test_loose_accents_are_read_as_composed_ones() -> None:
     assert NgramReader("tr").words("gu\u0308zel c\u0327ocuk") == ["güzel", "çocuk"]
-
-
-def test_threads_share_a_reader_that_forgets_words(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(text_ngrams, "_KEPT_WORDS", 3)
-    reader, rows = NgramReader(), [[f"word{number % 50} and{number % 7}"] for number in range(2_000)]
-    alone = [NgramReader().word_ngrams([row]).hashes.tolist() for row in rows]
-    with ThreadPoolExecutor(8) as threads:
-        assert list(threads.map(lambda row: reader.word_ngrams([row]).hashes.tolist(), rows)) == alone
 
 
 def test_texts_of_other_words_are_unlike_those_of_training() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional as F
@@ -12,7 +13,7 @@ from torch.nn import functional as F
 from dikkat.config import ClassifierConfig, ModelConfig, RunConfig
 from dikkat.data.corpus import Corpus
 from dikkat.models.factory import build_classifier
-from dikkat.training.classification import ClassificationTask, class_weights, pad_texts
+from dikkat.training.classification import ClassificationTask, TableScores, class_weights, pad_texts
 
 TEXTS = [([4, 5, 6], [0]), ([7], [0]), ([5, 8, 9, 4], [1]), ([6, 6], [0])]
 
@@ -44,10 +45,33 @@ def test_the_loss_is_a_smoothed_cross_entropy(tmp_path: Path, balance: bool) -> 
     assert class_weights(task.corpus, 2).tolist() == pytest.approx([2 / 3, 2.0])
 
 
+@pytest.mark.parametrize(
+    ("rise", "progress", "share"), [(0.0, 0.0, 1.0), (0.5, 0.1, 0.2), (0.5, 0.8, 1.0), (1.0, 0.0, 0.0)]
+)
+def test_the_table_comes_into_the_loss_as_the_run_goes_on(
+    tmp_path: Path, rise: float, progress: float, share: float
+) -> None:
+    task = task_of(tmp_path, table_rise=rise)
+    known = np.array([[0.5, -1.0], [2.0, 0.0], [0.0, 3.0], [-1.0, 1.0]], np.float32)
+    task.table = TableScores(known, known)
+    result = task.loss(0, progress)
+    _, order = task.plan.at(0)
+    logits = task.model(*pad_texts([TEXTS[index][0] for index in order], torch.device("cpu"))).double()
+    wanted = torch.tensor([TEXTS[index][1][0] for index in order])
+    expected = F.cross_entropy(logits + share * torch.from_numpy(known[order]), wanted, reduction="sum")
+    assert float(result.likelihood) == pytest.approx(float(expected.detach()), rel=1e-5)
+
+
+def test_batches_are_planned_by_what_is_seen_of_a_text(tmp_path: Path) -> None:
+    whole, seen = (task_of(tmp_path / str(most), seen_tokens=most) for most in (None, 2))
+    assert [len(batch) for batch in whole.plan.epoch(0)] == [len(TEXTS)]
+    assert whole.plan.padding_share(whole.plan.epoch(0))[0] > seen.plan.padding_share(seen.plan.epoch(0))[0] > 0.0
+
+
 @pytest.mark.parametrize("positions", ["rotary", "sinusoidal", "alibi"])
 def test_the_loss_asks_nothing_of_the_device(tmp_path: Path, positions: str) -> None:
     """On the device "meta" tensors have no numbers: who asks for one, or mixes devices, gets an error."""
-    task = task_of(tmp_path, positions, balance=True, word_dropout=0.3, pooling="attention")
+    task = task_of(tmp_path, positions, balance=True, word_dropout=0.3, pooling="attention", seen_tokens=2)
     task.model.to("meta").train()
     result = task.loss(0, 0.0)
     result.objective.backward()

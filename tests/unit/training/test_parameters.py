@@ -128,14 +128,37 @@ def test_gradients_in_eight_bits_have_the_same_bits_where_they_are_kept(dtype: t
 
 def test_a_bias_that_does_not_learn_has_no_gradient_in_eight_bits() -> None:
     projection = Linear(32, 16)
-    projection.bias.requires_grad_(False)
     flat = FlatParameters(torch.nn.ModuleList([projection]))
+    projection.bias.requires_grad_(False)
     set_products(flat.model, "int8")
     with flat.collect_gradients():
         projection(torch.randn(20, 32)).sum().backward()
     of_weight, of_bias = (next(s for s in flat.spans if s.name == f"0.{name}") for name in ("weight", "bias"))
     assert of_weight.of(flat.gradient).any()
     assert not of_bias.of(flat.gradient).any()
+
+
+def test_what_asks_for_no_gradient_stays_beside_the_vector() -> None:
+    model = toy_model(encoder_layers=2)
+    before = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    still = {name for name in before if name.startswith(("output_weight", "encoder.blocks.0."))}
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name not in still)
+    flat = FlatParameters(model, torch.bfloat16)
+    assert {span.name for span in flat.spans} == before.keys() - still
+    assert flat.size == sum(tensor.numel() for tensor in before.values())
+    assert flat.master.numel() == sum(tensor.numel() for name, tensor in before.items() if name not in still)
+    with flat.collect_gradients():
+        torch.stack([((parameter.float() + 1.0) ** 2).sum() for parameter in model.parameters()]).sum().backward()
+    Optimizer(flat, TrainingConfig(optimizer="adamw", weight_decay=0.1)).step(flat.gradient, 1, 1.0)
+    whole = flat.whole(flat.master)
+    assert whole.keys() == before.keys()
+    assert {name for name, tensor in whole.items() if tensor.equal(before[name])} == still
+    for name, parameter in model.named_parameters():
+        assert parameter.dtype == torch.bfloat16
+        assert parameter.equal(whole[name].bfloat16())
+    with flat.swapped(flat.master, torch.float32):
+        assert all(parameter.equal(whole[name]) for name, parameter in model.named_parameters())
 
 
 def test_refresh_casts_the_master_into_the_working_copy() -> None:

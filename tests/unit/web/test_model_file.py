@@ -30,6 +30,7 @@ from dikkat.web.opening import example_sentences, open_for_web
 from dikkat.web.page import lesson_names, lesson_path, live_page, seven_bit_text
 from dikkat_runtime.cli.signals import Interrupted
 from dikkat_runtime.engine.precision import PrecisionRecord
+from dikkat_runtime.engine.products import linear, table_rows
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import CannotCreateError, UsageError
 from dikkat_runtime.native.library import Linear
@@ -138,8 +139,12 @@ def test_groups_are_multiplied_as_numpy_multiplies_them(tmp_path: Path, shape: t
         step = np.abs(entries).max(axis=1, keepdims=True) / np.float32(127)
         expected += (np.rint(entries / step).astype(np.float64) * step) @ whole[:, first : first + 32].T
     np.testing.assert_allclose(found["embedded"], whole, atol=1e-6)
+    weights = Weights({}, "", in_bytes=False, threads=1)
+    native = weights.grouped(weight, bias, bits)
+    np.testing.assert_array_equal(found["embedded"], table_rows(native, np.arange(shape[0])))
     for product in found["products"]:
         np.testing.assert_allclose(np.reshape(product, expected.shape), expected, atol=2e-5)
+        np.testing.assert_array_equal(np.reshape(product, expected.shape).astype(np.float32), linear(native, x, 1))
 
 
 def test_auto_is_int8_unless_training_has_measured_that_it_loses(tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from dikkat_runtime.localization import localized, translated
 from dikkat_runtime.run.config import KINDS, read_config
 
 if TYPE_CHECKING:
-    from dikkat_runtime.tasks.classifier import Classification, Classifier, Regressor
+    from dikkat_runtime.native.arrays import Array
+    from dikkat_runtime.tasks.classifier import Answers, Classifier, Regressor
     from dikkat_runtime.tasks.decisive_words import DecisiveWords
     from dikkat_runtime.tasks.tagger import Tagger
 
@@ -96,20 +97,17 @@ def _classify(
     as_json: bool,
 ) -> None:
     """Write the labels of each line, with `has_all` those of every class."""
-    from dikkat_runtime.tasks.classifier import written
-
-    abstain = remarks.abstain
-    for number, answer in enumerate(classifier.stream(lines, batch_size=batch_size, window=window), start=1):
-        if as_json:
+    abstain, number = remarks.abstain, 1
+    for answers in classifier.answers(lines, batch_size, window):
+        if not as_json:
+            sys.stdout.write("\n".join(answers.written(abstain, has_all=has_all)) + "\n")
+        for line, answer in enumerate(answers.rows() if as_json else (), start=number):
             is_sure = answer.label and (not abstain or answer.is_sure(abstain))
             labels = answer.labels if is_sure else ()
-            print_json({"line": number, "labels": labels, "probabilities": answer.probabilities}, indent=None)
-        else:
-            sys.stdout.write(written(answer, answer.probabilities if has_all else answer.labels, abstain) + "\n")
-        remarks.note(number, answer)
-        if number % window == 0:
-            sys.stdout.flush()
-    sys.stdout.flush()
+            print_json({"line": line, "labels": labels, "probabilities": answer.probabilities}, indent=None)
+        remarks.note(number, answers)
+        number += len(answers.chosen)
+        sys.stdout.flush()
     remarks.write()
 
 
@@ -142,7 +140,6 @@ def require_one_label(classifier: Classifier, run: Path, abstain: float) -> None
 
 def _explain(classifier: Classifier, lines: InputLines, most: int, remarks: Remarks) -> None:
     """Write lines with the words that decided."""
-    from dikkat_runtime.tasks.classifier import written
     from dikkat_runtime.tasks.decisive_words import decisive_words
 
     # not among the results: as many lines come out as went in
@@ -150,11 +147,11 @@ def _explain(classifier: Classifier, lines: InputLines, most: int, remarks: Rema
     parts = "" if classifier.table is None or classifier.is_multi_label else "\t" + localized(PART_HEADING)
     print(localized(heading) + parts, file=sys.stderr)
     for number, line in enumerate(lines, start=1):
-        (answer,) = classifier.classify([line])
-        explained = decisive_words(classifier, line) if answer.label else []
+        (answers,) = classifier.answers([line])
+        explained = decisive_words(classifier, line) if answers.has_words[0] else []
         columns = f"\t{listed_words(explained, most)}{lead_column(explained[0].leads)}" if explained else ""
-        print(written(answer, answer.labels, remarks.abstain) + columns, flush=True)
-        remarks.note(number, answer)
+        print(answers.written(remarks.abstain)[0] + columns, flush=True)
+        remarks.note(number, answers)
     remarks.write()
 
 
@@ -181,30 +178,23 @@ class Remarks:
         self.most, self.beginning = classifier.max_tokens, classifier.beginning
         self.counts: dict[str, tuple[int, int]] = {}
 
-    def note(self, number: int, answer: Classification) -> None:
-        """Remember the line `number` if there is something to say of it."""
-        most, first = self.most, round(self.most * self.beginning)
-        if not answer.label:
-            self._count(msg("without words: no label"), number)
-            return
-        if answer.is_unlike_training:
-            self._count(msg("unlike the training texts, with mostly new words: doubt the label"), number)
-        elif answer.probability < self.abstain:
-            self._count(msg("less likely than {minimum:g}: label withheld", self.abstain), number)
-        if answer.num_tokens > most:
-            self._count(
-                msg("of more than {limit} tokens: only the first {first} and the last {last} are read").fill(
-                    most, first, most - first
-                ),
-                number,
-            )
+    def note(self, number: int, answers: Answers) -> None:
+        """Remember the lines from `number` on of which there is something to say."""
+        most, first, has_words = self.most, round(self.most * self.beginning), answers.has_words
+        unlike, unsure = has_words & answers.is_unlike, has_words & (answers.shares.max(axis=1) < self.abstain)
+        self._count(msg("without words: no label"), number, ~has_words)
+        self._count(msg("unlike the training texts, with mostly new words: doubt the label"), number, unlike)
+        self._count(msg("less likely than {minimum:g}: label withheld", self.abstain), number, unsure & ~unlike)
+        cut = msg("of more than {limit} tokens: only the first {first} and the last {last} are read")
+        self._count(cut.fill(most, first, most - first), number, answers.num_tokens > most)
 
     def write(self) -> None:
         """Write it to standard error."""
-        for what, (count, first) in self.counts.items():
+        for what, (count, first) in sorted(self.counts.items(), key=lambda item: item[1][1]):
             lines, where = localized(plural(count, "line")), translated("line {first}", first)
             print_note("{lines} {localized} ({where})", lines, localized(what), where)
 
-    def _count(self, what: str, number: int) -> None:
-        count, first = self.counts.get(what, (0, number))
-        self.counts[what] = (count + 1, first)
+    def _count(self, what: str, number: int, is_so: Array) -> None:
+        if has_any := int(is_so.sum()):
+            count, first = self.counts.get(what, (0, number + int(is_so.argmax())))
+            self.counts[what] = (count + has_any, first)

@@ -24,11 +24,11 @@ def correct(
     A sentence that is similar to SOURCE is translated more like TARGET. `dikkat translate --no-corrections` ignores
     corrections.
     """
-    from dikkat_runtime.run.config import read_config, section
+    from dikkat_runtime.run.config import read_config
     from dikkat_runtime.tasks.corrections import Corrections, NearIndex
     from dikkat_runtime.tasks.translations import shown
 
-    data = section(read_config(run, "translator"), "data", run)
+    read_config(run, "translator")
     corrections = Corrections(run)
     if list_ + near + remove + (file is not None) > 1:
         raise UsageError("--list, --near, --remove and --file exclude each other; give one of them")
@@ -38,11 +38,13 @@ def correct(
         print_report(f"{ours}\t{theirs}" for ours, theirs in corrections.pairs())
     elif file is not None:
         from dikkat_runtime.documents.memories import read_memory
+        from dikkat_runtime.tasks.translator import Translator
 
         if source is not None:
             raise UsageError("--file keeps what it holds; leave out the texts")
-        languages = (str(data.get("source_language") or ""), str(data.get("target_language") or ""))
-        corrections.add_all(read_memory(file, languages, print_remark).kept)
+        translator = Translator.load(run)
+        languages = (translator.language, translator.target_language)
+        corrections.add_all(read_memory(file, languages, print_remark, translator=translator).kept)
         print_note("{corrections} in all", plural(len(corrections), "correction"))
     elif near or remove:
         if source is None or target is not None:

@@ -11,6 +11,7 @@ from dikkat_runtime.cli.streams import print_note
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.localization import translated
+from dikkat_runtime.tasks.generator import Prompt
 
 DEFAULTS = GenerationOptions()
 
@@ -21,6 +22,7 @@ def generate(
         str | None,
         Argument(help="Beginning of the text; by default, standard input without its last line break, or a new text."),
     ] = None,
+    chat: Annotated[bool, Option("--chat", help="Answer PROMPT, as a message by the model's chat template.")] = False,
     max_tokens: Annotated[int, Option(help="Maximum number of tokens to write.")] = DEFAULTS.max_tokens,
     samples: Annotated[int, Option("--samples", "-n", help="Number of texts to write, side by side.")] = 1,
     greedy: Annotated[bool, Option("--greedy", help="Always the most probable token: temperature 0.")] = False,
@@ -45,7 +47,7 @@ def generate(
     ] = None,
     choice: EngineOptions = ENGINE,
 ) -> None:
-    """Continue PROMPT, token by token as it comes; the prompt is part of the output."""
+    """Continue PROMPT, token by token as it comes; the prompt is part of the output, unless it is answered."""
     options = GenerationOptions(
         max_tokens=max_tokens,
         temperature=0.0 if greedy else temperature,
@@ -63,10 +65,12 @@ def generate(
     if unknown := model.unknown(start):
         shown = ", ".join(map(repr, unknown[:10]))
         print_note("not in the vocabulary, and read as <unk>: {tokens}", shown)
+    asked: Prompt = [("user", start)] if chat else start
+    start = "" if chat else start
     if samples == 1:
-        _show(start, model.stream(start, options=options, stop=stop or ()))
+        _show(start, model.stream(asked, options=options, stop=stop or ()))
         return
-    (continuations,) = model.generate([start], samples=samples, options=options, stop=stop or ())
+    (continuations,) = model.generate([asked], samples=samples, options=options, stop=stop or ())
     for number, continuation in enumerate(continuations, start=1):
         print(translated("--- {number} of {samples} ---", number, samples))
         _show(start, [continuation.text])

@@ -16,11 +16,10 @@ from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.translations import TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.packed import open_unpacked
+from dikkat_runtime.text.pair_faults import RATIO, is_copy, placeholders_differ, ratio, sentences_differ
 from dikkat_runtime.text.placeholders import spans
 from dikkat_runtime.text.text_files import read_lines, reading_errors
 
-MIN_WORDS = 3
-"""Words from which on a text that is its own translation was not translated."""
 HEADER = ("source", "target")
 SAMPLE_SIZE, MIN_PAIRS, MIN_TRIGRAMS, MAX_LENGTH = 32, 24, 600, 200
 """Pairs that tell the languages of a memory, fewest pairs and trigrams of a side, and characters of a source."""
@@ -42,13 +41,11 @@ def read_memory(
     line or for texts in others, and `UsageError` where a .tmx has no text in a language.
     """
     skipped: Counter[str] = Counter()
-    rows = _units(path, languages, skipped) if _kind(path) == ".tmx" else _table(path)
+    rows = _units(path, languages, skipped) if memory_kind(path) == ".tmx" else _table(path)
     pairs = []
     for source, target in rows:
-        if not source or not target:
-            skipped[msg("with nothing on a side")] += 1
-        elif source == target and len(source.split()) >= MIN_WORDS:
-            skipped[msg("not translated")] += 1
+        if fault := _fault(source, target):
+            skipped[fault] += 1
         else:
             pairs.append((source, target))
     if not pairs:
@@ -66,9 +63,22 @@ def read_memory(
     return known
 
 
-def is_memory(path: Path) -> bool:
-    """Return whether the name of a file says that it holds texts with their translations."""
-    return bool(_kind(path))
+def _fault(source: str, target: str) -> str:
+    """Return why a text cannot stand for the other; "" where it may."""
+    if not source or not target:
+        return msg("with nothing on a side")
+    if is_copy(source, target):
+        return msg("not translated")
+    # the name of a tag may be translated, as that of <file>
+    if placeholders_differ(source, target) or _tags(source) != _tags(target):
+        return msg("with other placeholders or tags in the translation")
+    if sentences_differ(source, target) or ratio(source, target) > RATIO:
+        return msg("with more sentences or far more text on one side")
+    return ""
+
+
+def _tags(text: str) -> int:
+    return sum(count for (kind, _), count in spans(text).items() if kind == "tag")
 
 
 def _foreign_likeness(known: KnownTranslations, translator: Translator) -> float | None:
@@ -101,7 +111,8 @@ def _cosine(some: Counter[str], others: Counter[str]) -> float:
     return product / max(1.0, math.hypot(*some.values()) * math.hypot(*others.values()))
 
 
-def _kind(path: Path) -> str:
+def memory_kind(path: Path) -> str:
+    """Return the ending of a file that holds texts with their translations; "" for any other name."""
     return next((suffix for suffix in reversed(path.suffixes) if suffix in (".tmx", ".tsv")), "")
 
 

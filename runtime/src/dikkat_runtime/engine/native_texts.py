@@ -27,16 +27,10 @@ class NativeStack:
     """The common part of the engines of texts: one stack of blocks, and the weights that it reads."""
 
     def __init__(
-        self,
-        settings: ModelSettings,
-        arrays: MutableMapping[str, Array],
-        where: str,
-        stack: Literal["encoder", "decoder"],
-        embedding: str,
-        precision: Precision,
-        threads: int | None,
+        self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str,
+        stack: Literal["encoder", "decoder"], embedding: str, precision: Precision, threads: int | None,
         segments: int = 0,
-    ) -> None:
+    ) -> None:  # fmt: skip
         """Take over `arrays` by their names; `where` is their file, for messages. Raises as `NativeEngine`.
 
         Texts are of the first of so many `segments`, or of none.
@@ -71,20 +65,10 @@ class NativeClassifier(NativeStack):
     """The native engine of a classifier: encoder, pooling and output layer."""
 
     def __init__(
-        self,
-        settings: ModelSettings,
-        arrays: MutableMapping[str, Array],
-        where: str,
-        *,
-        pooling: Pooling,
-        outputs: int,
-        is_binary: bool = False,
-        per_token: bool = False,
-        transform: str | None = None,
-        transform_norm: bool = False,
-        precision: Precision = "float32",
-        threads: int | None = None,
-    ) -> None:
+        self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str, *, pooling: Pooling,
+        outputs: int, is_binary: bool = False, per_token: bool = False, transform: str | None = None,
+        transform_norm: bool = False, precision: Precision = "float32", threads: int | None = None,
+    ) -> None:  # fmt: skip
         """A layer with the non-linearity `transform`, and with a norm, may stand between pooling and output.
 
         Where it is `per_token`, each id has logits of its own.
@@ -146,19 +130,10 @@ class NativeEncoder(NativeStack):
     """The native engine of an imported sentence encoder, pooled as its makers did."""
 
     def __init__(
-        self,
-        settings: ModelSettings,
-        arrays: MutableMapping[str, Array],
-        where: str,
-        *,
-        segments: int,
-        pooling: str,
-        has_pooler: bool,
-        normalize: bool,
-        dense: Sequence[tuple[int, str]] = (),
-        precision: Precision = "float32",
-        threads: int | None = None,
-    ) -> None:
+        self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str, *, segments: int,
+        pooling: str, has_pooler: bool, normalize: bool, dense: Sequence[tuple[int, str]] = (),
+        precision: Precision = "float32", threads: int | None = None,
+    ) -> None:  # fmt: skip
         """A text is of the first of `segments` kinds; its vector is divided by its length where they `normalize`.
 
         The `pooling` is a name of `pooled_by` or "pooler", and layers of the widths and non-linearities `dense` follow.
@@ -192,15 +167,9 @@ class NativeLanguageModel(NativeStack):
     """The native engine of a language model: embedding, blocks and output matrix."""
 
     def __init__(
-        self,
-        settings: ModelSettings,
-        arrays: MutableMapping[str, Array],
-        where: str,
-        *,
-        objective: Objective = "causal",
-        precision: Precision = "float32",
-        threads: int | None = None,
-    ) -> None:
+        self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str, *,
+        objective: Objective = "causal", precision: Precision = "float32", threads: int | None = None,
+    ) -> None:  # fmt: skip
         """Raises as `NativeStack`."""
         embedding = "output_weight" if settings.tie_embeddings else "embedding.weight"
         super().__init__(settings, arrays, where, "decoder", embedding, precision, threads)
@@ -216,10 +185,8 @@ class NativeLanguageModel(NativeStack):
             self._dense = Linear(self.weights, "output_transform.dense", width, settings.model_dim)
             self._norm = Norm(self.weights, "output_transform.norm", settings, width)
         bias = self.weights.array("output_bias", settings.vocab_size) if self.weights.has("output_bias") else None
-        weight = self.weights.array("output_weight", settings.vocab_size, width)
         # four bits of the output matrix cost more perplexity than those of all blocks
-        grouped = self.weights.grouped(weight, bias, bits=8) if self.weights.group_bits else None
-        self._output = self.weights.matrix(weight, bias) if grouped is None else grouped
+        self._output = self.weights.output(self.weights.table("output_weight", settings.vocab_size, width), bias)
         self.weights.check_all_used()
 
     def hidden(self, rows: Rows) -> Memory:

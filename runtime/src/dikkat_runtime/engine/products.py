@@ -55,6 +55,15 @@ def linear(layer: Linear | Grouped, x: Array, threads: int) -> Array:
     return output
 
 
+def table_rows(table: Array | Grouped, ids: Array) -> Array:
+    """Return the rows (…, D) of a matrix (V, D) at `ids` (…)."""
+    if not isinstance(table, Grouped):
+        return np.asarray(table[ids])
+    ids, output = np.ascontiguousarray(ids, np.int64), empty((*ids.shape, table.inputs))
+    library()[0].grouped_rows(ctypes.byref(table), address(ids), address(output), ids.size)
+    return output
+
+
 DISTANCE_BUCKETS = 32
 """Buckets of distances, as T5 and MPNet have them."""
 
@@ -76,13 +85,20 @@ class Distances:
 def attend(
     query: Array, key: Array, value: Array, mask: Array, beta: float, threads: int, distances: Distances | None = None
 ) -> Array:
-    """Return attention (B, T, H * K) of queries (B, H, T, K) over keys (B, H, S, K); beta multiplies the scores.
+    """Return attention (B, T, H * K) of queries (B, H, T, K) over keys (B, G, S, K); beta multiplies the scores.
 
     `mask` is True where a key may be attended to, broadcastable to (B, H, T, S). A query that may attend to nothing
     gives zero. With `distances`, queries are at the last positions of keys. The last axis of all must be contiguous.
     """
     batch, heads, queries, width = query.shape
-    keys = key.shape[2]
+    groups, keys = key.shape[1:3]
+    if (size := heads // groups) > 1 and distances is None:
+        # the queries of heads that share keys are those of one head: (B, H, T, K) -> (B, G, H / G * T, K)
+        seen = mask if mask.shape[2] == 1 else np.tile(mask, (1, 1, size, 1))
+        output = attend(query.reshape(batch, groups, -1, width), key, value, seen, beta, threads)
+        # (B, H / G * T, G * K) -> (B, T, G, H / G, K)
+        parts = output.reshape(batch, size, queries, groups, width).transpose(0, 2, 3, 1, 4)
+        return parts.reshape(batch, queries, heads * width)
     output = empty((batch, queries, heads, width))
     seen = np.broadcast_to(mask, (batch, heads, queries, keys))
     job = Attention(batch, heads, queries, keys, width, width, *map(address, (query, key, value)))

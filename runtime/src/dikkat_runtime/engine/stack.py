@@ -4,11 +4,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from dikkat_runtime.engine.position_tables import rotations, sinusoids
-from dikkat_runtime.engine.products import DISTANCE_BUCKETS, GATED, Distances, activated, attend, linear
+from dikkat_runtime.engine.products import DISTANCE_BUCKETS, GATED, Distances, activated, attend, linear, table_rows
 from dikkat_runtime.engine.settings import ModelSettings, rotated
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.errors import DataError
@@ -162,7 +163,7 @@ class Block:
             query, key = rotated(query, *angles), rotated(key, *angles)
         if cache is not None:
             key, value = cache.append(layer, key, value)
-        if settings.num_kv_heads != settings.num_heads:
+        if settings.num_kv_heads != settings.num_heads and self.distances is not None:
             group = settings.num_heads // settings.num_kv_heads
             key, value = key.repeat(group, axis=1), value.repeat(group, axis=1)
         beta = settings.inverse_temperature
@@ -176,22 +177,17 @@ class Stack:
     """A stack of embeddings, positions, blocks and the final norm."""
 
     def __init__(
-        self,
-        weights: Weights,
-        settings: ModelSettings,
-        name: str,
-        layers: int,
-        embedding: str,
-        vocab_size: int | None = None,
-        segment: Array | None = None,
-    ) -> None:
+        self, weights: Weights, settings: ModelSettings, name: str, layers: int, embedding: str,
+        vocab_size: int | None = None, segment: Array | None = None,
+    ) -> None:  # fmt: skip
         """`name` is that of the stack among the weights, "encoder" or "decoder"; `embedding` that of its matrix.
 
         The matrix has `vocab_size` rows, by default those of the settings; a `segment` (D,) is added to each of them.
         """
         self.settings, self.segment = settings, segment
-        rows, width = settings.vocab_size if vocab_size is None else vocab_size, settings.embedding_width
-        self.embedding = weights.array(embedding, rows, width)
+        self._rows, width = settings.vocab_size if vocab_size is None else vocab_size, settings.embedding_width
+        read: Callable[..., Any] = weights.table if name == "decoder" else weights.array
+        self.embedding = read(embedding, self._rows, width)
         self.scale = np.float32(math.sqrt(width) if settings.scale_embeddings else 1.0)
         self.blocks = [Block(weights, f"{name}.blocks.{number}", settings) for number in range(layers)]
         is_post = settings.norm_placement == "post"
@@ -213,12 +209,12 @@ class Stack:
         With a cache the tokens stand after the positions in it. Raises `DataError` for an id outside
         the vocabulary, or a sequence beyond the table of learned positions.
         """
-        if tokens.size and not 0 <= tokens.min() <= tokens.max() < len(self.embedding):
-            raise DataError("a token must lie between 0 and {vocab_size}", len(self.embedding) - 1)
+        if tokens.size and not 0 <= tokens.min() <= tokens.max() < self._rows:
+            raise DataError("a token must lie between 0 and {vocab_size}", self._rows - 1)
         start = cache.length if cache is not None else 0
         end = start + tokens.shape[1]
         # (V, D)[(B, T)] -> (B, T, D)
-        x = self.embedding[tokens] * self.scale
+        x = table_rows(self.embedding, tokens) * self.scale
         if self.segment is not None:
             x = x + self.segment
         if (rows := self.positions(start, end)) is not None:

@@ -108,23 +108,24 @@ class Weights:
         """Return some rows of a layer of the base with the factors of what is added to its whole matrix."""
         if factors is None:
             return layer
-        own, (rank, inputs) = factors[0][rows], factors[1].shape
-        whole, panels = rank + -rank % RANKS, -(-len(own) // PANEL)
-        up, down = full((panels * PANEL, whole), 0.0), full((whole, inputs + -inputs % LANES), 0.0)
-        up[: len(own), :rank], down[:rank, :inputs] = own, factors[1]
-        # (outputs, R) -> (panels, R, outputs of a panel)
-        kept = [self._stored(down), self._stored(up.reshape(panels, PANEL, whole).transpose(0, 2, 1))]
+        (ups, down), scales = factors, np.ones(len(factors[1]))
+        if self.in_bytes:
+            (columns, some), (down, others) = map(_in_bytes, (ups.T, down))
+            ups, scales = columns.T, some * others
+        more, up = -len(down) % RANKS, ups[rows]
+        up = np.pad(up, ((0, -len(up) % PANEL), (0, more)))
+        down = np.pad(down, ((0, more), (0, -down.shape[1] % LANES)))
+        adapted, dtype, pair = Linear.from_buffer_copy(layer), "f4", 1
+        if self.in_bytes:
+            # (R, I) -> (R / 8, I / 2, 8, 2), where pairs are multiplied together
+            down, dtype, pair = down.reshape(-1, RANKS, down.shape[1] // 2, 2).swapaxes(1, 2), "i1", 2
+        # (outputs, R) -> (panels, R / pair, outputs of a panel, pair)
+        up = up.reshape(-1, PANEL, up.shape[1] // pair, pair).swapaxes(1, 2)
+        kept = [aligned(down, dtype), aligned(up, dtype), aligned(np.pad(scales, (0, more)))]
         self._kept.extend(kept)
-        adapted = Linear.from_buffer_copy(layer)
-        adapted.rank, adapted.down, adapted.up = whole, *map(address, kept)
+        adapted.rank = len(kept[2])
+        adapted.down, adapted.up, adapted.low_scales = map(address, kept)
         return adapted
-
-    def _stored(self, factor: Array) -> Array:
-        """Return a factor as C reads it: in bfloat16, rounded to nearest, ties to even, where weights are in bytes."""
-        if not self.in_bytes:
-            return aligned(factor)
-        bits = np.ascontiguousarray(factor).view(np.uint32)
-        return aligned(bits + 0x7FFF + (bits >> 16 & 1) >> 16, np.uint16)
 
     def matrix(self, weight: Array, bias: Array | None = None, *, is_kept: bool = True) -> Linear:
         """Return a linear layer of a matrix (outputs, inputs); one that `is_kept` has an address of its own."""
@@ -154,6 +155,21 @@ class Weights:
         library()[0].pack_groups(ctypes.byref(layer), address(weight), weight.strides[0] // 4, self.threads)
         self._kept.append(packed)
         return layer
+
+    def table(self, name: str, rows: int, width: int) -> Array | Grouped:
+        """Return a matrix whose rows are embeddings: where layers are in groups, in groups too, of eight bits."""
+        if not self.group_bits:
+            return self.array(name, rows, width)
+        if (name, rows) not in self._shared:
+            self._shared[name, rows] = self.grouped(self._copy(name, rows, width), None, bits=8)
+        packed: Grouped = self._shared[name, rows]
+        return packed
+
+    def output(self, table: Array | Grouped, bias: Array | None) -> Linear | Grouped:
+        """Return the linear layer of a matrix, which may be a table of embeddings too."""
+        if isinstance(table, Grouped):
+            return Grouped(table.weight, address(bias), table.inputs, table.outputs, table.bits)
+        return self.matrix(table, bias)
 
     def recurrent(self, name: str, width: int) -> Linear:
         """Return content (no bias) and forget gate of a recurrent unit as one linear layer, the content first."""
@@ -209,6 +225,12 @@ class Weights:
             raise MemoryError(msg("no memory left to pack the weights"))
         self._kept.extend(packed)
         return packed
+
+
+def _in_bytes(rows: Array) -> tuple[Array, Array]:
+    """Return rows of whole numbers of at most 127, and what each row is multiplied with."""
+    scales = np.abs(rows).max(1) / np.float32(127)
+    return np.rint(rows / np.where(scales, scales, 1)[:, None]), scales
 
 
 def encoder_layers(weights: Weights, settings: ModelSettings) -> tuple[list[Linear], list[Norm]]:

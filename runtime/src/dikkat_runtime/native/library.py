@@ -15,6 +15,7 @@ from dikkat_runtime.native.library_cache import LEVELS, source_digest
 
 ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
 """The numbers of the activations of layers.h, by the names of config.json."""
+_WITHOUT_RESULT = ("top_", "norm", "pack_groups", "grouped_rows", "activate_")
 INDEX_ERROR, NOT_FINITE = 2, 3
 """What a kernel returns for an index that lies outside, and for states that are no finite numbers."""
 
@@ -44,7 +45,7 @@ class Linear(ctypes.Structure):
         *_numbers("inputs", "outputs"),
         *_addresses("packed_weight", "packed_scale", "packed_shift"),
         ("rank", c_int64),
-        *_addresses("down", "up"),
+        *_addresses("down", "up", "low_scales"),
     ]
 
 
@@ -229,6 +230,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "grouped_bytes": [POINTER(Grouped)],
         "pack_groups": [POINTER(Grouped), c_void_p, c_int64, c_int64],
         "grouped_layer": [POINTER(Grouped), c_void_p, c_void_p, c_int64, c_int64],
+        "grouped_rows": [POINTER(Grouped), c_void_p, c_void_p, c_int64],
         "activate_rows": [c_void_p, c_void_p, *[c_int64] * 5],
         "attention_forward": [POINTER(Attention), c_void_p],
         "encoder_run": [POINTER(Encoder), c_void_p],
@@ -239,12 +241,13 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "top_entries": [c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "normalizers": [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "searches_per_thread": [search, decoder],
+        "hash_words": [*[c_void_p] * 2, c_int64, *[c_void_p] * 2, c_int64],
         "score_by_table": [POINTER(TablePart), c_int64, c_int64, *[c_void_p] * 2, c_int64, *[c_void_p] * 2, c_int64],
         "search_until": [search, decoder, c_int64],
     }
     for name, types in arguments.items():
         function = getattr(loaded, name)
         function.argtypes = types
-        function.restype = None if name.startswith(("top_", "norm", "pack_groups", "activate_")) else c_int
-    for name in ("decoder_scratch", "searches_per_thread", "grouped_bytes"):
+        function.restype = None if name.startswith(_WITHOUT_RESULT) else c_int
+    for name in ("decoder_scratch", "searches_per_thread", "grouped_bytes", "hash_words"):
         getattr(loaded, name).restype = c_int64

@@ -7,6 +7,7 @@ from typing import Any
 
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.files import read_regular
+from dikkat_runtime.hints import command, piped
 from dikkat_runtime.run.manifest import listed, verify_checksum
 from dikkat_runtime.run.parts import CONFIG, LIMITS, MEMBERS, WEIGHTS, check_kinds
 from dikkat_runtime.run.strict_json import parse_json
@@ -20,6 +21,7 @@ KINDS = {
     "encoder": msg("an encoder"), "tagger": msg("a tagger"), "regressor": msg("a regression"),
 }  # fmt: skip
 """The kinds of models that the runtime runs, with their articles, by the name in config.json."""
+_USES = {"translator": "translate", "lm": "generate", "encoder": "embed"}  # the others classify
 
 
 def read_settings(run: Path) -> dict[str, Any]:
@@ -56,12 +58,27 @@ def read_config(run: Path, *tasks: str) -> dict[str, Any]:
     config = read_settings(run)
     task = config.setdefault("task", "translator")
     if tasks and task not in tasks:
-        raise UsageError('{path}: holds a "{kind}", not {name}', run, task, KINDS[tasks[0]])
+        raise wrong_kind(run, config, msg("not {name}", KINDS[tasks[0]]))
     if not isinstance(task, str) or task not in KINDS:
         raise UsageError(
             "{run}: holds a model of the kind {task}, which this runtime does not run; use dikkat", run, repr(task)
         )
     return config
+
+
+def use_of(run: Path, config: Mapping[str, Any]) -> str:
+    """Return the command that uses the model of a run."""
+    is_masked = "'masked'" in str(config.get("language_model"))  # it continues no text
+    return piped("embed" if is_masked else _USES.get(config["task"], "classify"), run)
+
+
+def wrong_kind(run: Path, config: Mapping[str, Any], problem: str, *, is_shown: bool = False) -> UsageError:
+    """Return the error of a run of a kind with this `problem`, and the command that uses such a model or shows it."""
+    task = config["task"]
+    if not isinstance(task, str) or task not in KINDS:
+        return UsageError('{path}: holds a "{kind}", {problem}', run, task, problem)
+    use = command("attend", run, "a text", "--out", "attention.html") if is_shown else use_of(run, config)
+    return UsageError("{path}: holds {kind}, {problem}; try: {command}", run, KINDS[task], problem, use)
 
 
 def member_runs(run: Path, config: Mapping[str, Any]) -> list[Path]:

@@ -63,17 +63,20 @@ def free_memory() -> int | None:
     return min(limits, default=None)
 
 
-def require_memory(path: Path, precision: str) -> None:
+def require_memory(path: Path, precision: str, imported: int | None = None) -> None:
     """Raise `OutOfMemoryError` where the weights of a file cannot fit into memory in a precision, before any is read.
 
-    The message names a precision that would fit.
+    The message names a precision that would fit. Of another toolkit's weights those `imported` are so many numbers.
     """
     free, stored = free_memory(), path.stat().st_size if path.exists() else 0
+    stored = stored if imported is None else 4 * imported
     needed = {name: stored * share for name, share in MEMORY_SHARE.items()}
     if free is None or needed.get(precision, stored) <= free:
         return
     fits = [name for name, size in needed.items() if size <= free]
     advice = msg("--precision {precision} would fit", fits[0]) if fits else msg("no precision would fit")
+    if fits and imported is not None:
+        advice = msg("import it on a larger machine, and {advice} here", advice)
     raise OutOfMemoryError(
         "{path}: its weights take {needed:.1f} GiB in {precision}, but only {free:.1f} GiB are free; {advice}"
     ).fill(path, needed.get(precision, stored) / 2**30, precision, free / 2**30, advice)

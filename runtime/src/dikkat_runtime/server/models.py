@@ -14,7 +14,7 @@ from dikkat_runtime.engine.options import FORMALITIES, BeamOptions, Formality
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.errors import DataError, DikkatError, UsageError, msg
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run.config import read_config
+from dikkat_runtime.run.config import KINDS, read_config
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.request_error import RequestError
@@ -344,14 +344,15 @@ class Catalog:
 
     def chosen(self, name: str | None, *kinds: ModelKind) -> ServedModel:
         """Return the model of that name, or the first of the first kind served. Raises `RequestError` for others."""
+        wanted = KINDS[kinds[0]]
         if name:
             model = self.named(name)
             if model.kind not in kinds:
-                raise RequestError("unprocessable", f"{name} is a {model.kind}, not a {kinds[0]}", param="model")
+                raise RequestError("unprocessable", f"{name} is {KINDS[model.kind]}, not {wanted}", param="model")
             return model
         if models := [model for kind in kinds for model in self.of_kind(kind)]:
             return models[0]
-        raise RequestError("unprocessable", f"no {kinds[0]} is served here", param="model")
+        raise RequestError("unprocessable", f"no model here is {wanted}", param="model")
 
     @property
     def sources(self) -> list[str]:

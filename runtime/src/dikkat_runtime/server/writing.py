@@ -11,7 +11,7 @@ from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segment_queue import AnswerStream, Piece
 from dikkat_runtime.server.translation import translate_texts
-from dikkat_runtime.tasks.generator import Generator, SamplingOptions
+from dikkat_runtime.tasks.generator import Generator, Prompt, SamplingOptions
 
 
 def write(generator: Generator, ids: list[int], options: SamplingOptions, stop: Sequence[str]) -> Iterator[Piece]:
@@ -61,9 +61,11 @@ class Written:
             self._stream.is_cancelled = True
 
 
-async def begin(call: Call, model: ServedModel, prompt: str, options: SamplingOptions, stop: Sequence[str]) -> Written:
+async def begin(
+    call: Call, model: ServedModel, prompt: Prompt, options: SamplingOptions, stop: Sequence[str]
+) -> Written:
     """Begin to write after a prompt. Raises `RequestError`."""
-    if model.kind == "translator":
+    if model.kind == "translator" and isinstance(prompt, str):
         (translated,) = await translate_texts(call, model, [prompt], TextOptions())
         before, after = model.count_tokens([prompt, translated.text])
         return Written(call, None, Piece(translated.text, after - 1, "stop"), before - 1)
@@ -73,7 +75,7 @@ async def begin(call: Call, model: ServedModel, prompt: str, options: SamplingOp
     try:
         ids = generator.encode(prompt)
     except DataError as error:
-        raise RequestError("invalid", str(error), param="prompt") from None
+        raise RequestError("invalid", str(error), param="prompt" if isinstance(prompt, str) else "messages") from None
     stream = AnswerStream(lambda: write(generator, ids, options, stop), options.max_tokens)
     call.services.engine.write(stream)
     return Written(call, stream, None, len(ids))

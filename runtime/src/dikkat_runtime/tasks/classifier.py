@@ -2,7 +2,7 @@
 
 import math
 import shlex
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -62,7 +62,8 @@ class Classification(NamedTuple):
     labels: tuple[str, ...] = ()
     """Labels of the text, the likeliest first: its class, or all that reach their cut where there may be several."""
     num_tokens: int = 0
-    """Tokens of the text; of more than `max_tokens` only the beginning and the end were read."""
+    """Tokens of the text, of more than `max_tokens` of which only the beginning and the end were read; 0 where the
+    encoder adds nothing, and reads none."""
     is_unlike_training: bool = False
     """Whether so many of its words are new that it is of another kind than the training texts: doubt the label."""
 
@@ -73,6 +74,37 @@ class Classification(NamedTuple):
 
 NOTHING = Classification("", math.nan, {})
 """The answer to a text without words."""
+
+
+class Answers(NamedTuple):
+    """Hold the answers to B texts by columns: objects for each take longer than the model; see `Classification`."""
+
+    classes: tuple[str, ...]
+    shares: Array  # (B, C)
+    chosen: list[list[int]]  # indices of classes
+    num_tokens: Array  # (B,), as the others
+    has_words: Array
+    is_unlike: Array
+
+    def rows(self) -> Iterator[Classification]:
+        """Yield the answer to each text."""
+        columns = (column.tolist() for column in (self.shares, self.num_tokens, self.has_words, self.is_unlike))
+        for shares, num_tokens, has_words, is_unlike, chosen in zip(*columns, self.chosen, strict=True):
+            most, labels = max(shares), tuple(map(self.classes.__getitem__, chosen))
+            by_label, label = dict(zip(self.classes, shares, strict=True)), self.classes[shares.index(most)]
+            answer = Classification(label, most, by_label, labels, num_tokens, is_unlike)
+            yield answer if has_words else NOTHING
+
+    def written(self, abstain: float = 0.0, *, has_all: bool = False) -> list[str]:
+        """Return a line for each text: labels, or all classes, and probabilities, where it `is_sure` of `abstain`."""
+        most = np.where(self.has_words, self.shares.max(axis=1), math.nan)
+        is_shown = self.has_words & ((most >= abstain) & ~self.is_unlike if abstain else True)
+        indices, classes = ranked(self.shares).tolist() if has_all else self.chosen, self.classes
+        rows = zip(indices, self.shares.tolist(), is_shown.tolist(), most.tolist(), strict=True)
+        return [
+            "\t".join([f"{classes[index]}\t{own[index]:.4f}" for index in row]) if is_sure else f"\t{best:.4f}"
+            for row, own, is_sure, best in rows
+        ]
 
 
 def kept_ids(tokenizer: AnyTokenizer, ids: Sequence[int], most: int, beginning: float) -> list[int]:
@@ -155,25 +187,43 @@ class Classifier(OpenedModel):
         At most `window` lines are read ahead; a window of 1 answers each line before it reads the next. Batch size and
         neighbours do not change a probability by more than rounding.
         """
-        for logits, lengths, is_unlike in self.scored(lines, batch_size, window):
+        for answers in self.answers(lines, batch_size, window):
+            yield from answers.rows()
+
+    def answers(self, lines: Iterable[str], batch_size: int = BATCH_SIZE, window: int = WINDOW) -> Iterator[Answers]:
+        """Classify as `stream`, and yield the answers to a whole window at once."""
+        for logits, *columns in self.scored(lines, batch_size, window):
             shares = self.probabilities(logits)
-            columns = shares.tolist(), self._chosen(shares), lengths, is_unlike.tolist()
-            yield from (self._classification(*row) if row[2] else NOTHING for row in zip(*columns, strict=True))
+            yield Answers(self.labels, shares, self._chosen(shares), *columns)
 
-    def scored(self, lines: Iterable[str], batch_size: int, window: int) -> Iterator[tuple[Array, list[int], Array]]:
-        """Yield of each window of lines the logits (B, C), the numbers of tokens, and whether each is unlike training.
+    def scored(self, lines: Iterable[str], batch_size: int, window: int) -> Iterator[tuple[Array, Array, Array, Array]]:
+        """Yield of each window of B lines the logits (B, C), and `num_tokens`, `has_words`, `is_unlike` of `Answers`.
 
-        A text without words has no tokens, and the logits of the word table.
+        A text without words has the logits of the word table.
         """
         reader = iter(lines)
         while texts := list(islice(reader, window)):
+            logits, is_unlike = self.read_by_table(texts)
+            if self._is_read_by_table(texts):
+                has_words = np.fromiter((bool(text) and not text.isspace() for text in texts), bool, len(texts))
+                yield logits, np.zeros(len(texts), np.int64), has_words, is_unlike
+                continue
             encoded = self.encode(texts)
             rows = [self.read(ids) if ids else [] for ids in encoded]
-            logits, is_unlike = self.read_by_table(texts)
             batches = list(length_batches([len(row) for row in rows], batch_size, BATCH_TOKENS))
             for batch in counted(batches, msg("batches")):
                 logits[batch] += self.encoder_logits([rows[index] for index in batch])
-            yield logits, [len(ids) for ids in encoded], is_unlike
+            num_tokens = np.fromiter(map(len, encoded), np.int64, len(texts))
+            yield logits, num_tokens, num_tokens > 0, is_unlike
+
+    def _is_read_by_table(self, texts: Sequence[str]) -> bool:
+        """Return whether the word table alone reads `texts`."""
+        try:
+            "".join(texts).encode()
+        except UnicodeEncodeError:
+            return False  # the tokenizer says what is wrong
+        # which characters an imported tokenizer takes for none, it alone knows
+        return not (self.decision.encoder_weight or isinstance(self.tokenizer, ForeignTokenizer))
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Return all ids of each text; none for a text without words."""
@@ -214,15 +264,7 @@ class Classifier(OpenedModel):
         """Return the labels of each text from their probabilities (B, C), by their indices, the likeliest first."""
         if not self.is_multi_label:
             return [[best] for best in shares.argmax(axis=1).tolist()]
-        order = np.argsort(-shares, axis=1, kind="stable")
-        return [row[own[row] >= self.cuts[row]].tolist() for row, own in zip(order, shares, strict=True)]
-
-    def _classification(
-        self, shares: list[float], chosen: list[int], num_tokens: int, is_unlike: bool
-    ) -> Classification:
-        most, labels = max(shares), self.labels
-        by_label, own = dict(zip(labels, shares, strict=True)), tuple(map(labels.__getitem__, chosen))
-        return Classification(labels[shares.index(most)], most, by_label, own, num_tokens, is_unlike)
+        return [row[own[row] >= self.cuts[row]].tolist() for row, own in zip(ranked(shares), shares, strict=True)]
 
 
 class ImportedHead(OpenedModel):
@@ -251,20 +293,14 @@ class Regressor(ImportedHead):
         self, lines: Iterable[str], *, batch_size: int = BATCH_SIZE, window: int = WINDOW
     ) -> Iterator[dict[str, float]]:
         """Answer an endless stream in order, in constant memory; see `Classifier.stream`."""
-        for logits, lengths, _ in self.reader.scored(lines, batch_size, window):
-            for numbers, length in zip(logits.tolist(), lengths, strict=True):
-                yield dict(zip(self.reader.labels, numbers, strict=True)) if length else {}
+        for logits, _, has_words, _ in self.reader.scored(lines, batch_size, window):
+            for numbers, has_any in zip(logits.tolist(), has_words.tolist(), strict=True):
+                yield dict(zip(self.reader.labels, numbers, strict=True)) if has_any else {}
 
 
-def written(answer: Classification, labels: Collection[str], abstain: float = 0.0) -> str:
-    """Return a line of output: the `labels` with their probabilities, likeliest first.
-
-    No label for a text without words, and with `abstain` for one that `Classification.is_sure` does not hold of.
-    """
-    if not answer.label or (abstain and not answer.is_sure(abstain)):
-        return f"\t{answer.probability:.4f}"
-    ordered = sorted(labels, key=lambda label: -answer.probabilities[label])
-    return "\t".join(f"{label}\t{answer.probabilities[label]:.4f}" for label in ordered)
+def ranked(shares: Array) -> Array:
+    """Return the indices (B, C) of the classes from their probabilities (B, C), the likeliest first."""
+    return np.argsort(-shares, axis=1, kind="stable")
 
 
 def score_column(settings: Mapping[str, Any]) -> str:

@@ -16,7 +16,7 @@ from dikkat_runtime.engine.options import BeamOptions, Device
 from dikkat_runtime.engine.precision import PrecisionName, native_precision
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.run.config import read_config, section
+from dikkat_runtime.run.config import read_config, section, wrong_kind
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import BOS_ID, source_ids
@@ -106,7 +106,7 @@ class Embedder(OpenedModel):
         if kind == "encoder":
             return of_encoder(request)
         if kind != "translator":
-            raise UsageError('{run}: holds a "{kind}", for which this version has no vectors', run, kind)
+            raise wrong_kind(run, config, msg("for which this version has no vectors"))
         # nothing is written, so that no shortlist is needed
         translator = Translator.of_request(request, all_words=True)
         most = int(section(config, "data", run)["max_length"])

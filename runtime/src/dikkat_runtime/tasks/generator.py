@@ -1,7 +1,8 @@
 """Continue the start of a text with a language model, by any engine."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain, pairwise
 from typing import Literal, Self
 
 import numpy as np
@@ -23,6 +24,8 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 OPTIONS = GenerationOptions()
 SamplingOptions = GenerationOptions
 """The options of a language model."""
+Prompt = str | Sequence[tuple[str, str]]
+"""A text to continue, or role and content of messages to answer."""
 Ending = Literal["end", "stop", "length"]
 """The end of a text: the model's end mark, a stop string, or the limit of tokens."""
 
@@ -172,22 +175,18 @@ class Generator(OpenedModel):
     kind = "lm"
 
     def __init__(
-        self,
-        engine: WritingEngine,
-        tokenizer: AnyTokenizer,
-        context: int,
-        *,
-        objective: str = "causal",
-        special_tokens: SpecialTokens | None = None,
-    ) -> None:
+        self, engine: WritingEngine, tokenizer: AnyTokenizer, context: int, *, objective: str = "causal",
+        special_tokens: SpecialTokens | None = None, chat: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         """`context` is the number of tokens that the model read together in training.
 
-        Without `special_tokens` they are our own.
+        Without `special_tokens` they are our own. `chat` has the texts between messages by their roles, as "user
+        assistant", where no role is the beginning, or the answer.
         """
         self.engine: WritingEngine = engine
         self.tokenizer = tokenizer
         self.context, self.objective = context, objective
-        self.special_tokens = special_tokens or SpecialTokens()
+        self.special_tokens, self.chat = special_tokens or SpecialTokens(), chat or {}
 
     @classmethod
     def of_request(cls, request: EngineRequest) -> Self:
@@ -204,19 +203,16 @@ class Generator(OpenedModel):
         data = section(config, "data", run) if "data" in config else {}
         language = str(data.get("source_language") or "")
         tokenizer = load_tokenizer(checked(run, TOKENIZER), vocabulary_sizes(run, config)[0], language)
-        special_tokens = special_tokens_of(tokenizer)
-        generator = cls(computing, tokenizer, context, objective=objective, special_tokens=special_tokens)
+        chat = section(head_config, "chat", run) if "chat" in head_config else {}
+        marks = special_tokens_of(tokenizer, chat)
+        generator = cls(computing, tokenizer, context, objective=objective, special_tokens=marks, chat=chat)
         generator.request = request
         return generator
 
     def generate(
-        self,
-        prompts: Sequence[str],
-        *,
-        samples: int = 1,
-        options: GenerationOptions = OPTIONS,
+        self, prompts: Sequence[Prompt], *, samples: int = 1, options: GenerationOptions = OPTIONS,
         stop: Sequence[str] = (),
-    ) -> list[list[Continuation]]:
+    ) -> list[list[Continuation]]:  # fmt: skip
         """Return `samples` continuations of each prompt; an empty prompt begins a new text.
 
         Neighbours change nothing: sample i of a prompt is the same alone and among others. Raises `DataError` for a
@@ -243,7 +239,7 @@ class Generator(OpenedModel):
         return continuations
 
     def stream(
-        self, prompt: str = "", options: GenerationOptions = OPTIONS, *, stop: Sequence[str] = ()
+        self, prompt: Prompt = "", options: GenerationOptions = OPTIONS, *, stop: Sequence[str] = ()
     ) -> Iterator[str]:
         """Yield the first continuation of `generate` in pieces of whole characters, each as soon as it is certain."""
         ids = self.encode(prompt, options)
@@ -256,7 +252,7 @@ class Generator(OpenedModel):
         row = _Row(0, TextStream(self.tokenizer, ids, stop))
         return ((text, row.ended) for text in self._write([row], [ids], options))
 
-    def encode(self, prompt: str, options: GenerationOptions = OPTIONS, *, only_end: bool = False) -> list[int]:
+    def encode(self, prompt: Prompt, options: GenerationOptions = OPTIONS, *, only_end: bool = False) -> list[int]:
         """Return ids of a prompt, or with `only_end` of its end that the model reads; those that begin a text for "".
 
         Raises as `generate`.
@@ -265,7 +261,8 @@ class Generator(OpenedModel):
             raise UsageError(
                 "this model was trained to fill in hidden tokens (objective masked); it cannot continue a text"
             )
-        ids, longest = self.tokenizer.encode(prompt), options.context or self.context
+        ids = self.tokenizer.encode(prompt) if isinstance(prompt, str) else self._conversation(prompt)
+        longest = options.context or self.context
         if len(ids) > longest and not only_end:
             raise DataError(
                 "the prompt has {count:,} tokens, but the model sees at most {longest:,} (its context); give only the "
@@ -276,6 +273,15 @@ class Generator(OpenedModel):
         if self.special_tokens.begin is None:
             raise DataError("the prompt is empty, but this model has no token to begin a text with; give a few words")
         return [self.special_tokens.begin]
+
+    def _conversation(self, messages: Sequence[tuple[str, str]]) -> list[int]:
+        """Return ids of messages and the beginning of an answer."""
+        roles, contents = zip(*messages, strict=True)
+        pairs = [" ".join(pair) for pair in pairwise(("", *roles, ""))]
+        if isinstance(self.tokenizer, Tokenizer) or not self.chat.keys() >= set(pairs):
+            raise DataError("this model has no chat template for messages of {roles}", ", ".join(roles))
+        parts = [(self.chat[pair], content) for pair, content in zip(pairs, (*contents, ""), strict=True)]
+        return self.tokenizer.encode_marked(list(chain.from_iterable(parts)))
 
     def unknown(self, text: str) -> list[str]:
         """Return the pieces of `text` without a token, each once; the model reads `<unk>` instead."""

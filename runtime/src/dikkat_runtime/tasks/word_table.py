@@ -17,7 +17,7 @@ from dikkat_runtime.text.text_ngrams import NgramReader, Ngrams
 
 KINDS = ("words", "characters")
 """The kinds of n-grams, each of which may be in a table, as a part of its own."""
-_TEXTS_AT_ONCE = 1_000
+_TEXTS_AT_ONCE = 1_024
 _PRIOR = 10
 """N-grams that the usual share of new ones counts for, so that a short text is not unlike the others by chance."""
 _USUAL, _ERRORS = 0.99, 4.0
@@ -59,9 +59,9 @@ class TablePart:
         self._most = int(counts.max(initial=0))
         self._starts = np.minimum(np.cumsum(counts) - counts, max(0, len(hashes) - 1)).astype(np.int32)
 
-    def ngrams(self, reader: NgramReader, words: Sequence[Sequence[str]]) -> Ngrams:
-        """Return all n-grams of this kind in texts of these `words`."""
-        return reader.word_ngrams(words) if self.kind == "words" else reader.character_ngrams(words)
+    def ngrams(self, reader: NgramReader, texts: Sequence[str]) -> Ngrams:
+        """Return all n-grams of this kind in `texts`."""
+        return reader.word_ngrams(texts) if self.kind == "words" else reader.character_ngrams(texts)
 
     def structure(self, weights: Array) -> Part:
         """Return the part with its weights (N, K), as the kernels read it."""
@@ -139,8 +139,7 @@ class WordTable:
 
     def _add_by_kernel(self, texts: Sequence[str], total: Array, counts: Array) -> None:
         """Add to the logits (B, K) of texts, and to the numbers (2, B) of their n-grams and of those that are known."""
-        rows = [self._reader.bytes_of(text) for text in texts]
-        ends, joined = np.cumsum(list(map(len, rows)), dtype=np.int64), np.frombuffer(b"".join(rows), np.uint8)
+        joined, ends = self._reader.joined(texts)
         pairs = zip(self.parts, self.weights, strict=True)
         parts = (Part * len(self.parts))(*(part.structure(weights) for part, weights in pairs))
         text, end, scores, both = (address(array) for array in (joined, ends, total, counts))
@@ -150,9 +149,8 @@ class WordTable:
 
     def _add_by_numpy(self, texts: Sequence[str], total: Array, counts: Array) -> None:
         """Add as `_add_by_kernel`, where there are no kernels."""
-        words = [self._reader.words(text) for text in texts]
         for part, weights in zip(self.parts, self.weights, strict=True):
-            ngrams = part.ngrams(self._reader, words)
+            ngrams = part.ngrams(self._reader, texts)
             features = part.features(ngrams, len(texts))
             counts += np.bincount(ngrams.texts, minlength=len(texts)), features.known
             if not len(features.texts):

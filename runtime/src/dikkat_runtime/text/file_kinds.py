@@ -9,10 +9,11 @@ _SAVE_AS_TEXT = "save its text as UTF-8 (.txt)"
 _UNPACK = "unpack it first"
 _EXPORT = "export it as .tsv, .csv or .jsonl"
 _NO_TEXT = "it holds no text"
+GIT_LFS = b"version https://git-lfs.github.com/spec/"
 
 # how the first line of such a file begins
 _MAGIC: tuple[tuple[bytes, str, str], ...] = (
-    (b"version https://git-lfs.github.com/spec/", "a pointer of Git LFS", "fetch the file itself with git lfs pull"),
+    (GIT_LFS, "a pointer of Git LFS", "fetch the file itself with git lfs pull"),
     (b"%PDF-", "a PDF document", msg(_SAVE_AS_TEXT)),
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an old Word, Excel or PowerPoint document", msg(_SAVE_AS_TEXT)),
     (b"{\\rtf1", "an RTF document", msg(_SAVE_AS_TEXT)),

@@ -7,6 +7,7 @@ from typing import Any
 
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import reading_errors
+from dikkat_runtime.text.file_kinds import GIT_LFS
 
 MAX_BYTES = 16 * 2**20
 """Three times the largest tokenizer that is known, one of half a million entries."""
@@ -45,12 +46,15 @@ def read_regular(path: Path, most: int) -> bytes:
 
 
 def require_regular(path: Path) -> None:
-    """Raise `MissingInputError` where nothing is, `DataError` for a folder, pipe or device; a link is followed."""
+    """Raise `MissingInputError` where nothing is, `DataError` for a folder, pipe, device or pointer of Git LFS."""
     with reading_errors(path):
         regular = path.is_file()
         path.stat()
     if not regular:
         raise DataError("{path}: is not a regular file", path)
+    with reading_errors(path), path.open("rb") as file:
+        if file.read(len(GIT_LFS)) == GIT_LFS:
+            raise DataError("{path}: is a pointer of Git LFS, not the file; fetch that with git lfs pull", path)
 
 
 def shown(value: object) -> str:

@@ -5,7 +5,8 @@ text: "[SEP]" typed by hand is five characters.
 """
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import tokenizers
@@ -37,7 +38,7 @@ class ForeignTokenizer:
         self.eos_id = _first_known(inner, END)
         self.unk_id = _first_known(inner, UNKNOWN)
         self._is_bytes = '"ByteLevel"' in json.dumps(json.loads(inner.to_str())["pre_tokenizer"])
-        self._special = {number for number, token in inner.get_added_tokens_decoder().items() if token.special}
+        self._special = {number: token for number, token in inner.get_added_tokens_decoder().items() if token.special}
         self._before, self._after = _frame(inner)
 
     @classmethod
@@ -90,6 +91,20 @@ class ForeignTokenizer:
         except (TypeError, UnicodeEncodeError):
             raise DataError("a text holds half of a surrogate pair, which is not text") from None
 
+    def encode_marked(self, parts: Sequence[str]) -> list[int]:
+        """Return ids of all `parts` as one text; in the first one and every second after it special tokens are read."""
+        known = {token.content: number for number, token in self._special.items()}
+        tokens = sorted(self._special.values(), key=lambda token: -len(token.content))
+        spelled = (r"\s*" * token.lstrip + re.escape(token.content) + r"\s*" * token.rstrip for token in tokens)
+        mark = re.compile("|".join([*spelled, "(?!)"]))
+        texts, ids = [""], list[int]()
+        for number, part in enumerate(parts):
+            marks = mark.findall(part) if number % 2 == 0 else []
+            first, *rest = mark.split(part) if marks else [part]
+            texts[-1:], ids = [texts[-1] + first, *rest], ids + [known[name.strip()] for name in marks]
+        first_row, *rows = self.encode_batch(texts)
+        return [*first_row, *(token for number, row in zip(ids, rows, strict=True) for token in (number, *row))]
+
     def framed(self, ids: Sequence[int]) -> list[int]:
         """Return `ids` between the special tokens of training, as in [CLS] … [SEP]."""
         return [*self._before, *ids, *self._after]
@@ -133,12 +148,15 @@ def load_tokenizer(path: Path, vocab_size: int | None = None, language: str = ""
     return ForeignTokenizer.checked(path, inner, vocab_size)
 
 
-def special_tokens_of(tokenizer: AnyTokenizer) -> SpecialTokens:
-    """Return the special tokens that a language model begins and ends a text with."""
+def special_tokens_of(tokenizer: AnyTokenizer, chat: Mapping[str, str] | None = None) -> SpecialTokens:
+    """Return the special tokens that a language model begins and ends a text with; see `Generator` for `chat`."""
     if isinstance(tokenizer, Tokenizer):
         return SpecialTokens()
+    # an answer ends with the first mark behind it
+    after = tokenizer.encode_marked([(chat or {}).get("assistant user", "")])
+    end = next((number for number in after if number in tokenizer._special), tokenizer.eos_id)
     # of a foreign vocabulary every entry may be text
-    return SpecialTokens(begin=tokenizer.bos_id, end=tokenizer.eos_id, never_written=())
+    return SpecialTokens(begin=tokenizer.bos_id, end=end, never_written=())
 
 
 def _first_known(inner: tokenizers.Tokenizer, names: Sequence[str]) -> int | None:

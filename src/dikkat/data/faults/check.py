@@ -21,11 +21,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat.data.alignment import Scores, SketchBuilder, Sketches, agreement, length_ratio
-from dikkat.data.faults.pair_checks import Fault, is_copy, later_fault, own_fault
+from dikkat.data.faults.pair_checks import Fault, later_fault, own_fault
 from dikkat.data.languages import are_alike, guess_language, language_scores, languages_known
 from dikkat.data.pairs import Pair
 from dikkat.data.splitting import near_key
 from dikkat_runtime.errors import msg, plural
+from dikkat_runtime.text.pair_faults import is_copy
 
 MAX_LINES = 4
 """How far a block may be shifted."""

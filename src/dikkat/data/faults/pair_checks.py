@@ -4,9 +4,8 @@ import re
 from collections import Counter
 from enum import IntEnum
 
-from dikkat.data.cleaning import num_words, width
 from dikkat_runtime.errors import msg
-from dikkat_runtime.text.placeholders import spans
+from dikkat_runtime.text.pair_faults import RATIO, placeholders_differ, ratio, sentences_differ
 
 # The kinds of faults that a pair may have; of several the first one counts.
 
@@ -67,15 +66,8 @@ MEANINGS = {
 }
 
 
-COPY_WORDS = 3
-"""Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like."""
-RATIO = 2.8
-_SLACK = 6
-"""Characters that a short text may be longer than its translation without a reason."""
 _WRITTEN_OUT = 3
 """Digits of a number that may stand in words on the other side."""
-SENTENCES_FROM = 2
-
 _BROKEN = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ufffd\ufffe\uffff\ud800-\udfff]")
 _MOJIBAKE = re.compile(
     "(?:[\u00c2-\u00f4][\u0080-\u00bf\u0152\u0153\u0160\u0161\u0178\u017d\u017e\u0192\u02c6\u02dc\u2013\u2014"
@@ -85,7 +77,6 @@ _TAG = re.compile(
     r"</?(?:a|b|big|body|br|center|code|div|em|font|h[1-6]|hr|html|i|img|li|ol|p|s|small|span|strong|sub|sup|t[dhrt]|table|u|ul)"
     r"(?:\s[^<>]*)?/?>|&(?:[a-zA-Z]{2,8}|#\d{2,6}|#x[0-9a-fA-F]{2,5});|\{\\[a-z]+\d*\}|\[/?(?:b|i|u|url|quote)\]"
 )
-_ENDS = re.compile("[.!?…。！？؟।]+[\"'”’»)\\]]*(?:\\s+|$|(?<=[。！？]))")
 _DIGITS = re.compile(r"\d+(?:[.,:\u00a0\u202f]\d+)*")
 _NO_DIGIT = re.compile(r"\D")
 
@@ -141,24 +132,6 @@ def _was_utf8(run: str) -> bool:
     return True
 
 
-def is_copy(source: str, target: str) -> bool:
-    """Return whether a text of several words stands on both sides."""
-    if abs(len(source) - len(target)) > 2 or source[:1].casefold() != target[:1].casefold():
-        return False
-    return source.casefold().rstrip(".!?… ") == target.casefold().rstrip(".!?… ") and num_words(source) >= COPY_WORDS
-
-
-def placeholders_differ(source: str, target: str) -> bool:
-    """Return whether placeholders and addresses on one side are not those on the other."""
-    if not any(sign in source or sign in target for sign in "%{@"):
-        return False
-    ours, theirs = (
-        Counter({key: count for key, count in spans(text).items() if key[0] in ("placeholder", "e-mail")})
-        for text in (source, target)
-    )
-    return ours != theirs
-
-
 def numbers_differ(source: str, target: str) -> bool:
     """Return whether the numbers of the sides differ; small ones may be written as words on one side."""
     ours, theirs = _numbers(source), _numbers(target)
@@ -173,19 +146,3 @@ def numbers_differ(source: str, target: str) -> bool:
 
 def _numbers(text: str) -> Counter[str]:
     return Counter(_NO_DIGIT.sub("", number).lstrip("0") or "0" for number in _DIGITS.findall(text))
-
-
-def sentences_differ(source: str, target: str) -> bool:
-    """Return whether one side holds so many sentences that the other cannot be all of them."""
-    ours, theirs = len(_ENDS.findall(source.strip())), len(_ENDS.findall(target.strip()))
-    fewer, more = sorted((max(ours, 1), max(theirs, 1)))
-    if more < SENTENCES_FROM or more == fewer:
-        return False
-    longer, shorter = (source, target) if ours > theirs else (target, source)
-    return width(longer) > 1.35 * (width(shorter) + 4)
-
-
-def ratio(source: str, target: str) -> float:
-    """Divide the width of the longer side by that of the shorter one plus a slack of a few characters."""
-    shorter, longer = sorted((width(source), width(target)))
-    return longer / (shorter + _SLACK)

@@ -1,6 +1,7 @@
 """BART, mBART, PEGASUS and M2M100 (NLLB): one block, with norms before or after, and positions of three kinds."""
 
 from collections.abc import Collection, Sequence
+from functools import partial
 
 from torch import Tensor
 
@@ -29,8 +30,8 @@ ENCODER = {
 _DECODER = {**_attention("cross_attention", "encoder_attn"), "cross_residual.norm": "encoder_attn_layer_norm"}
 
 
-def _computed(model: ModelConfig, parts: Sequence[Tensor]) -> Tensor:
-    return sinusoids(model.max_positions + _SKIPPED, model.model_dim, "concatenated")[_SKIPPED:]
+def _computed(first: int, model: ModelConfig, parts: Sequence[Tensor]) -> Tensor:
+    return sinusoids(model.max_positions + first, model.model_dim, "concatenated")[first:]
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
@@ -45,7 +46,8 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
     }
     for prefix, stack in (("", "encoder"), ("target_", "decoder")):
         stored = f"{stack}.embed_positions.weight|from={_SKIPPED}"
-        table[f"{prefix}positions.embedding"] = Derived((), _computed) if is_m2m else stored
+        computed = Derived((), partial(_computed, theirs.number("pad_token_id", 1) + 1))
+        table[f"{prefix}positions.embedding"] = computed if is_m2m else stored
         table[f"{prefix}embedding_norm"] = f"{stack}.layernorm_embedding"
     return table
 

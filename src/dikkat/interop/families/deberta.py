@@ -73,6 +73,6 @@ def _kinds(theirs: ForeignSettings) -> list[str]:
 DEBERTA = Family(
     ("deberta-v2",), "encoder", keys, settings, ("deberta.",),
     ("cls.", "lm_predictions.", "mask_predictions.", "classifier.", "pooler."), CONSTANTS,
-    classifier=Head({"transform.dense": "pooler.dense", "output": "classifier"}, "gelu"),
+    classifier=Head({"transform.dense": "pooler.dense", "output": "classifier"}, "pooler_hidden_act"),
     masked=PREDICTED,
 )  # fmt: skip

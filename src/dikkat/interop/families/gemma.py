@@ -43,10 +43,12 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
         theirs.require("use_bidirectional_attention", False)
     sizes, width = decoder_sizes(theirs)
     bias = theirs.values.get("attention_bias", False) is True
+    # gelu of the first is its approximation
+    named, gelu = ("act", "gelu_tanh") if kind == _FIRST else ("activation", "gelu")
     model = {
         **sizes,
         **rotary_settings(theirs, width, 1e6 if kind == "gemma3_text" else 1e4, kind="full_attention"),
-        "activation": theirs.choice("hidden_activation", "gelu_pytorch_tanh", ACTIVATIONS, GATED),
+        "activation": theirs.choice(f"hidden_{named}", "gelu_pytorch_tanh", {**ACTIVATIONS, "gelu": gelu}, GATED),
         "norm": "rms",
         "norm_eps": theirs.number("rms_norm_eps", 1e-6),
         "norm_placement": "pre" if kind == _FIRST else "both",
@@ -63,7 +65,8 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     model["inverse_temperature"] = 1 / math.sqrt(theirs.number("query_pre_attn_scalar", 256))
     for ours, name, default in (("attention", "attn", 50.0), ("logit", "final", 30.0)):
         default = default if kind == "gemma2" else 0.0
-        model[f"{ours}_softcap"] = theirs.number(f"{name}_logit_softcapping", default) or None
+        named = f"{name}_logit_softcapping"
+        model[f"{ours}_softcap"] = theirs.number(named, default) if theirs.values.get(named, default) else None
     if kind == "gemma3_text":
         model |= {"query_key_norm": "head", **window_frequencies(theirs, width, 1e4)}
     if "attention_window" not in model:

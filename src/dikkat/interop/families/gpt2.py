@@ -1,7 +1,6 @@
 """GPT-2, whose matrices are (inputs, outputs), GPT-Neo, which has no scale and local layers, and OPT."""
 
 from collections.abc import Collection
-from itertools import chain, repeat
 
 from dikkat.config import ModelConfig
 from dikkat.interop.checkpoint_folder import ForeignSettings
@@ -60,9 +59,10 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
         "tie_embeddings": tied(theirs, names, default=True),
     }
     if neo:
-        kinds = chain.from_iterable(chain(*repeat(kinds, count)) for kinds, count in theirs.values["attention_types"])
+        types, most = theirs.values.get("attention_types") or [[["global", "local"], 12]], sizes["decoder_layers"]
         named = {"global": "full", "local": "window"}
-        model |= {"layer_kinds": tuple(named[kind] for kind in kinds), "inverse_temperature": 1.0}
+        kinds = tuple(named[kind] for kinds, count in types for kind in kinds * min(count, most))
+        model |= {"layer_kinds": kinds, "inverse_temperature": 1.0}
         model |= {"attention_window": theirs.number("window_size", 256) - 1}
         model |= {"attention_bias": False, "attention_output_bias": True}
     return model

@@ -55,9 +55,14 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
         "attention_output_bias": bias,
         "tie_embeddings": tied(theirs, names, default=kind == "smollm3"),
     }
-    if theirs.values.get("use_sliding_window", kind in ("mistral", "phi3")):
+    if kind in ("mistral", "phi3"):
+        model |= window_kinds(theirs, None if kind == "phi3" else 4096)
+    if kind in ("qwen2", "qwen3") and theirs.values.get("use_sliding_window"):
+        first, layers = theirs.number("max_window_layers", 28), range(theirs.number("num_hidden_layers"))
+        model["layer_kinds"] = tuple("full" if layer < first else "window" for layer in layers)
         model |= window_kinds(theirs)
     if kind == "smollm3":
+        theirs.require("use_sliding_window", False)
         every = theirs.number("no_rope_layer_interval", 4)
         layers = range(1, theirs.number("num_hidden_layers") + 1)
         turns = theirs.values.get("no_rope_layers") or [int(layer % every != 0) for layer in layers]

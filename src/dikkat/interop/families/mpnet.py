@@ -14,14 +14,14 @@ _BLOCK = {
     "self_attention.out_projection": "attention.attn.o",
     "self_residual.norm": "attention.LayerNorm",
 }
+_SKIPPED = 2  # rows of the table of positions before the first one, whatever the number of the padding
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
     """Return the table of names."""
-    skipped = theirs.number("pad_token_id", 1) + 1
     return {
         **EMBEDDINGS,
-        "positions.embedding": f"{EMBEDDINGS['positions.embedding']}|from={skipped}",
+        "positions.embedding": f"{EMBEDDINGS['positions.embedding']}|from={_SKIPPED}",
         "segment_embedding": "0",
         **block("encoder.blocks", "encoder.layer", _BLOCK),
         "encoder.blocks.*.self_attention.comparison.bias.embedding": "encoder.relative_attention_bias.weight",
@@ -31,7 +31,7 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
     """Return the settings of our model."""
     theirs.require("relative_attention_num_buckets", 32)
-    rows = theirs.number("max_position_embeddings") - theirs.number("pad_token_id", 1) - 1
+    rows = theirs.number("max_position_embeddings") - _SKIPPED
     return {**encoder_sizes(theirs, 1e-12), "max_positions": rows, "relative_bias": True}
 
 

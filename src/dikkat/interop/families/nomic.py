@@ -31,7 +31,8 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
     """Return the settings of our model."""
-    for name in ("prenorm", "mlp_fc1_bias", "mlp_fc2_bias", "qkv_proj_bias"):
+    never = "prenorm mlp_fc1_bias mlp_fc2_bias qkv_proj_bias causal parallel_block use_rms_norm rotary_emb_interleaved"
+    for name in never.split():
         theirs.require(name, False)
     theirs.require("rotary_emb_fraction", 1.0)
     theirs.require("activation_function", "swiglu")

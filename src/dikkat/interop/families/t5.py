@@ -55,7 +55,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     """Return the settings of our model."""
     theirs.require("relative_attention_num_buckets", 32)
     theirs.require("relative_attention_max_distance", 128)
-    layers = theirs.number("num_layers")
+    layers, usual = theirs.number("num_layers"), "relu" if theirs.values["model_type"] == "t5" else "gated-gelu"
     return {
         "vocab_size": theirs.number("vocab_size"), "model_dim": theirs.number("d_model"),
         "num_heads": theirs.number("num_heads"), "head_dim": theirs.number("d_kv"),
@@ -63,7 +63,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
         "encoder_layers": layers,
         "decoder_layers": theirs.number("num_decoder_layers", layers),
         "dropout": theirs.number("dropout_rate", 0.1),
-        "activation": theirs.choice("feed_forward_proj", "relu", _ACTIVATIONS),
+        "activation": theirs.choice("feed_forward_proj", usual, _ACTIVATIONS),
         "norm": "rms", "norm_eps": theirs.number("layer_norm_epsilon", 1e-6),
         "positions": "relative_buckets",
         "inverse_temperature": 1.0,

@@ -76,14 +76,9 @@ def project_memory(attention: MultiHeadAttention, memory: KerasTensor, name: str
 
 
 def attend(
-    tables: Tables,
-    attention: MultiHeadAttention,
-    queries: KerasTensor,
-    memory: KeyValue,
-    mask: KerasTensor,
-    name: str,
-    ids: PositionIds | None = None,
-) -> tuple[KerasTensor, KerasTensor]:
+    tables: Tables, attention: MultiHeadAttention, queries: KerasTensor, memory: KeyValue, mask: KerasTensor,
+    name: str, ids: PositionIds | None = None,
+) -> tuple[KerasTensor, KerasTensor]:  # fmt: skip
     """Compute attention of queries (B, H, T, K) to keys and values, where a `mask` of (B, H, T, S) is True.
 
     `ids` are the positions of self-attention. Returns the output (B, T, D) and the weights (B, H, T, S).
@@ -108,13 +103,9 @@ def _split_heads(attention: MultiHeadAttention, x: KerasTensor, heads: int) -> K
 
 
 def _scores(
-    tables: Tables,
-    attention: MultiHeadAttention,
-    queries: KerasTensor,
-    key: KerasTensor,
-    ids: PositionIds | None,
+    tables: Tables, attention: MultiHeadAttention, queries: KerasTensor, key: KerasTensor, ids: PositionIds | None,
     name: str,
-) -> KerasTensor:
+) -> KerasTensor:  # fmt: skip
     scorer = attention.comparison
     beta = inverse_temperature(torch.empty(1, attention.head_dim), scorer.score, scorer.beta)
     bias = scorer.bias if isinstance(scorer, AttentionScorer) else None
@@ -174,13 +165,9 @@ def keras_translator(network: EncoderDecoder) -> Any:
 
 
 def encode(
-    tables: Tables,
-    network: EncoderDecoder | EncoderClassifier,
-    embedding: TokenEmbedding,
-    embedding_name: str,
-    ids: KerasTensor,
-    mask: KerasTensor,
-) -> KerasTensor:
+    tables: Tables, network: EncoderDecoder | EncoderClassifier, embedding: TokenEmbedding, embedding_name: str,
+    ids: KerasTensor, mask: KerasTensor,
+) -> KerasTensor:  # fmt: skip
     """Compute the hidden states (B, S, D) of `ids` (B, S), where a `mask` of (B, 1, 1, S) is True."""
     numbers = count(ids)
     positions = PositionIds(numbers, numbers)
@@ -192,13 +179,9 @@ def encode(
 
 
 def encoder_block(
-    tables: Tables,
-    block: nn.Module,
-    rows: KerasTensor,
-    attention: Callable[[EncoderBlock, KerasTensor], KerasTensor],
-    x: KerasTensor,
-    name: str,
-) -> KerasTensor:
+    tables: Tables, block: nn.Module, rows: KerasTensor,
+    attention: Callable[[EncoderBlock, KerasTensor], KerasTensor], x: KerasTensor, name: str,
+) -> KerasTensor:  # fmt: skip
     """Compute a block of an encoder or a language model at the positions `rows`, with its self-attention."""
     if not isinstance(block, EncoderBlock):
         raise TypeError(f"no Keras layers are known for the block {type(block).__name__}")
@@ -244,13 +227,9 @@ def _decode(
 
 
 def cached_attention(
-    tables: Tables,
-    positions: PositionIds,
-    mask: KerasTensor,
-    number: int,
-    block: DecoderBlock | EncoderBlock,
+    tables: Tables, positions: PositionIds, mask: KerasTensor, number: int, block: DecoderBlock | EncoderBlock,
     x: KerasTensor,
-) -> KerasTensor:
+) -> KerasTensor:  # fmt: skip
     """Compute self-attention to the keys and values of a cache, which is empty in a whole model, and to its own.
 
     `mask` (B, 1, T, S) is True where the block of this `number` may attend to a key.
@@ -266,14 +245,9 @@ def cached_attention(
 
 
 def _cross_attention(
-    tables: Tables,
-    block: DecoderBlock,
-    source: KeyValue,
-    mask: KerasTensor,
-    name: str,
-    maps: list[KerasTensor],
+    tables: Tables, block: DecoderBlock, source: KeyValue, mask: KerasTensor, name: str, maps: list[KerasTensor],
     x: KerasTensor,
-) -> KerasTensor:
+) -> KerasTensor:  # fmt: skip
     """Compute attention to the source, whose weights go to `maps`."""
     attention = block.cross_attention
     output, weights = attend(tables, attention, project_query(attention, x, name), source, mask, name)
@@ -282,13 +256,9 @@ def _cross_attention(
 
 
 def embed(
-    tables: Tables,
-    network: EncoderDecoder | EncoderClassifier | LanguageModel,
-    embedding: TokenEmbedding,
-    name: str,
-    ids: KerasTensor,
-    numbers: KerasTensor,
-) -> KerasTensor:
+    tables: Tables, network: EncoderDecoder | EncoderClassifier | LanguageModel, embedding: TokenEmbedding,
+    name: str, ids: KerasTensor, numbers: KerasTensor,
+) -> KerasTensor:  # fmt: skip
     """Compute the embeddings (B, T, D) of `ids` (B, T) at the positions `numbers` (B, T)."""
     rows = tables.table(embedding.weight, embedding.weight, name)(ids) * embedding.scale
     x = tables.norm(network.embedding_norm, add_positions(tables, network.positions, rows, numbers), "embedding_norm")

@@ -213,8 +213,5 @@ def held_out_texts(run: RunDirectory, part: Literal["validation", "test"]) -> li
 def _sureness(text: LabelledText, answer: Classification) -> float:
     if len(text.labels) == len(answer.labels) == 1:
         return answer.probabilities[answer.labels[0]]
-    differing = set(text.labels) ^ set(answer.labels)
-    return max(
-        (answer.probabilities[label] if label in answer.labels else 1 - answer.probabilities[label])
-        for label in differing
-    )
+    shares, differing = answer.probabilities, set(text.labels) ^ set(answer.labels)
+    return max(shares[label] if label in answer.labels else 1 - shares[label] for label in differing)

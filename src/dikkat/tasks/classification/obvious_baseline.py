@@ -9,9 +9,12 @@ import numpy as np
 
 from dikkat.data.labelled import LabelledText
 from dikkat.evaluation.classification import class_scores, label_scores
-from dikkat.tasks.classification.table_fitting import wanted_outputs
+from dikkat.tasks.classification import table_fitting
+from dikkat.tasks.classification.table_fitting import kernel_threads, of_length_one, wanted_outputs
 from dikkat_runtime.errors import msg
 from dikkat_runtime.tasks.classifier import score_column
+from dikkat_runtime.tasks.word_table import TablePart
+from dikkat_runtime.text.text_ngrams import NgramReader
 
 MAX_CHARACTERS = 2_000_000
 """Characters up to which n-grams of characters are counted, too."""
@@ -47,13 +50,15 @@ def fit_baseline(
     characters = sum(len(text.text) for text in train)
     step = -(-characters // MAX_FITTED)
     fitted = [train[index] for index in range(0, len(train), step)]
-    vectorizer = _vectorizer(2 if len(fitted) > _MANY else 1, has_characters=characters <= MAX_CHARACTERS)
-    features = vectorizer.fit_transform([text.text for text in fitted])
-    held_out = vectorizer.transform([text.text for text in validation])
+    texts, others = ([text.text for text in part] for part in (fitted, validation))
+    kinds = ("words", "characters") if characters <= MAX_CHARACTERS else ("words",)
+    features, held_out = _tf_idf(kinds, texts, others, 2 if len(fitted) > _MANY else 1)
     is_multi_label = settings.get("objective") == "multi_label"
     wanted, right = (wanted_outputs(part, labels, is_multi_label=True) for part in (fitted, validation))
     balance = "balanced" if settings.get("balance") else None
-    model = LogisticRegression(C=_STRENGTH, max_iter=_MAX_STEPS, class_weight=balance)
+    shared = {"C": _STRENGTH, "max_iter": _MAX_STEPS, "class_weight": balance}
+    # coordinate descent in the dual ends four times as soon, for a class against the others
+    model = LogisticRegression(solver="liblinear", dual=True, random_state=0, **shared)
     if is_multi_label:
         # a label that every text has, or none, needs no model
         varied = np.flatnonzero((wanted.sum(axis=0) > 0) & (wanted.sum(axis=0) < len(wanted)))
@@ -64,7 +69,8 @@ def fit_baseline(
         score = label_scores(labels, right > 0, predicted).micro_f1
     else:
         is_large = features.shape[1] * wanted.shape[1] > _MAX_WEIGHTS
-        fit = (OneVsRestClassifier(model) if is_large else model).fit(features, wanted.argmax(axis=1))
+        together = OneVsRestClassifier(model) if is_large else LogisticRegression(**shared)
+        fit = (together if len(labels) > 2 else model).fit(features, wanted.argmax(axis=1))
         scores = class_scores(labels, right.argmax(axis=1).tolist(), fit.predict(held_out).tolist())
         score = scores.macro_f1 if column == "macro_f1" else scores.accuracy
     return ObviousBaseline(column, 100 * score, time.process_time() - started)
@@ -82,14 +88,16 @@ def compared(score: float, other: float) -> str:
     ).fill(other, score)
 
 
-def _vectorizer(least: int, *, has_characters: bool) -> Any:
-    from sklearn.feature_extraction.text import TfidfVectorizer
-    from sklearn.pipeline import make_union
+def _tf_idf(kinds: Sequence[str], texts: Sequence[str], others: Sequence[str], least: int) -> tuple[Any, Any]:
+    """Return what TfidfVectorizer of scikit-learn does of texts, and of others; n-grams stand in so many texts."""
+    from scipy.sparse import hstack
 
-    # words of one letter too, and texts without any word of two
-    shared = {"min_df": least, "sublinear_tf": True, "dtype": np.float32}
-    words = TfidfVectorizer(ngram_range=(1, 2), token_pattern=r"\w+|[^\w\s]", **shared)
-    if not has_characters:
-        return words
-    letters = TfidfVectorizer(analyzer="char_wb", ngram_range=(2, 5), **shared)
-    return make_union(words, letters)
+    reader, blocks = NgramReader(threads=kernel_threads(), max_words=2), []
+    parts, features = table_fitting.ngram_features(kinds, reader, texts, 1, least)
+    for kind, block in features.items():
+        kept = np.flatnonzero(np.bincount(block.indices, minlength=block.shape[1]) >= least)
+        part = TablePart(kind, parts[kind].hashes[kept], parts[kind].idf[kept])
+        held_out = table_fitting.sparse(part, part.ngrams(reader, others), len(others))
+        blocks.append((of_length_one(block[:, kept]), held_out))
+    fitted, held_out = (hstack(column, format="csr", dtype=np.float32) for column in zip(*blocks, strict=True))
+    return fitted, held_out

@@ -1,11 +1,7 @@
-"""Write all that training a classifier needs into a run directory.
-
-Choose size, vocabulary and schedule of a classifier from the amount of text, where the user names no preset.
-
-Each row was chosen by trials on validation data.
-"""
+"""Write all that training a classifier needs into a run directory, of a size chosen from the amount of text."""
 
 import hashlib
+import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
@@ -50,10 +46,11 @@ _RENAMED = {
 """Kinds of runs that keep the parts of a classifier's backbone under another name."""
 
 
-def shape_settings(path: Path, asked: Settings | None = None) -> Settings:
+def shape_settings(path: Path, asked: Settings | None = None, texts: int = 0) -> Settings:
     """Return settings for a backbone of the shape of the run at `path`. Raises `UsageError` where it has none.
 
-    What was imported knows more than these texts say: it is only tuned, by the settings `asked` for.
+    What was imported knows more than these texts say: it is only tuned, by the settings `asked` for. Where their
+    minutes are too short to read all `texts` once, an update reads less of each, and teaches the upper layers alone.
     """
     run = RunDirectory.open(path)
     settings = run.read_config()
@@ -68,8 +65,16 @@ def shape_settings(path: Path, asked: Settings | None = None) -> Settings:
         return shape
     head_settings = settings.get("encoder", settings.get("classifier", {}))
     pooling = {"pooling": head_settings["pooling"]} if head_settings.get("pooling") in ("mean", "first") else {}
-    most = min(TUNED_TOKENS, model["max_positions"] - 1)
-    return merge(tuning(asked or {}), shape, {"classifier": {"max_tokens": most, "word_dropout": 0.0, **pooling}})
+    tuned, layers, dim = tuning(asked or {}), model["encoder_layers"], model["model_dim"]
+    classifier = {"max_tokens": TUNED_TOKENS, "word_dropout": 0.0, **pooling}
+    weights = layers * dim * (4 * dim + 2 * model["feed_forward_dim"])
+    minutes = (asked or {}).get("training", {}).get("minutes")
+    if minutes is not None and texts * TUNED_TOKENS * weights > minutes * LEARNED_A_MINUTE:
+        classifier |= {"max_tokens": 384, "seen_tokens": 64, "still_layers": layers // 2, "table_rise": 1.0}
+        tuned = merge(tuned, {"training": {"validations": 2}})
+        model |= {"dropout": 0.0, "attention_dropout": 0.0}
+    classifier["max_tokens"] = min(classifier["max_tokens"], model["max_positions"] - 1)
+    return merge(tuned, shape, {"classifier": classifier})
 
 
 def initial_model(path: Path, config: RunConfig, num_classes: int) -> dict[str, Tensor]:
@@ -115,8 +120,18 @@ def _task(run: RunDirectory, settings: dict[str, Any]) -> str:
 
 TUNED_TOKENS = 256
 """Tokens that a classifier reads of a text where its encoder was imported, unless it is told otherwise."""
+LEARNED_A_MINUTE = 2e12
+"""Tokens times weights of matrices of an imported encoder that two cores learn in a minute, about."""
 MAX_IDLE_LOOKS = 2
 """Validations after which an encoder that adds nothing to the word table learns no more."""
+
+
+_SIZES = (
+    (3_000, (64, 4_000, 0.3, 0.2, 2_048, 30.0)),
+    (100_000, (64, 20_000, 0.4, 0.4, 16_384, 5.0)),
+    (sys.maxsize, (128, 20_000, 0.2, 0.2, 16_384, 3.0)),
+)
+"""Below how many texts a classifier has which width, vocabulary, dropout, dropout of words, batches and passes."""
 
 
 def classifier_settings_for(texts: int, *, has_word_table: bool = True) -> Settings:
@@ -127,37 +142,22 @@ def classifier_settings_for(texts: int, *, has_word_table: bool = True) -> Setti
     The row up to 100,000 was chosen by trials on validation data, the others scale it: a label carries little
     information, so a classifier is small, drops much, and never sees all the words of a text at once.
     """
-    if texts < 3_000:
-        return _classifier(dim=64, vocabulary=4_000, dropout=0.3, word_dropout=0.2, batch=2_048, epochs=30)
-    if texts < 100_000:
-        shape = _classifier(dim=64, vocabulary=20_000, dropout=0.4, word_dropout=0.4, batch=16_384, epochs=5)
-        if has_word_table:
-            shape["training"].update(max_epochs=0.3, validations=3)
-        return shape
-    return _classifier(dim=128, vocabulary=20_000, dropout=0.2, word_dropout=0.2, batch=16_384, epochs=3)
-
-
-def _classifier(
-    *, dim: int, vocabulary: int, dropout: float, word_dropout: float, batch: int, epochs: float
-) -> Settings:
+    dim, vocabulary, dropout, word_dropout, batch, epochs = next(row for most, row in _SIZES if texts < most)
+    less = {"max_epochs": 0.3, "validations": 3} if has_word_table and 3_000 <= texts < 100_000 else {}
     return {
         "model": {
-            "model_dim": dim,
-            "num_heads": 4,
-            "feed_forward_dim": 2 * dim,
-            "encoder_layers": 1,
-            "dropout": dropout,
+            "model_dim": dim, "num_heads": 4, "feed_forward_dim": 2 * dim, "encoder_layers": 1, "dropout": dropout,
             "positions": "rotary",
         },
         "tokenizer": {"vocab_size": vocabulary, "lowercase": True},
-        "training": {"tokens_per_batch": batch, "max_epochs": epochs},
+        "training": {"tokens_per_batch": batch, "max_epochs": epochs, **less},
         "classifier": {"word_dropout": word_dropout, "word_table": True, "baseline": True},
-    }
+    }  # fmt: skip
 
 
 _ENCODED_AT_ONCE = 1_000
-VOCABULARY_TEXTS = 1_000_000
-"""Texts that a vocabulary is learned from; of more, so many are drawn by the seed."""
+VOCABULARY_CHARACTERS = 8_000_000
+"""Characters that a vocabulary is learned from; of more, texts are drawn by the seed."""
 LABEL_BREAK = "\t"
 """Separator between the labels of a held-out text."""
 _NO_TEST: Settings = {"data": {"test_pairs": 0}}
@@ -170,11 +170,9 @@ def prepare(request: Request, run: RunDirectory) -> tuple[RunConfig, CleaningRep
     Raises `UsageError`, `DataError`, `MissingInputError` or `DiskError`, each with file and line where there is one.
     """
     require_start(request.settings, request.start, request.where)
-    first = _config(request, texts=0, classes=0)
+    first = _config(request, texts=0)
     parts = read_parts(request, first.classifier, first.data, first.training.seed, run.path)
-    config = _with_language(
-        _with_objective(_config(request, len(parts.train), len(parts.labels)), parts, request), parts, request.where
-    )
+    config = _with_language(_with_objective(_config(request, len(parts.train)), parts, request), parts, request.where)
     initial = initial_model(request.start, config, len(parts.labels)) if request.start else None
     tokenizer = _tokenizer(request, parts, config, run)
     if initial is None:
@@ -207,20 +205,19 @@ def _with_language(config: RunConfig, parts: Parts, where: str) -> RunConfig:
     """The language of the texts, guessed and noted where none is named: it decides how I is lower-cased."""
     if config.data.source_language or not (language := guess_language(parts.train.texts)):
         return config
-    parts.report.notes.append(
-        msg("language: the texts read like {language}; if they are not, give --text-language", language)
-    )
+    note = msg("language: the texts read like {language}; if they are not, give --text-language", language)
+    parts.report.notes.append(note)
     return build_config(merge(config.model_dump(), {"data": {"source_language": language}}), where=where)
 
 
-def _config(request: Request, texts: int, classes: int) -> RunConfig:
+def _config(request: Request, texts: int) -> RunConfig:
     with_table = build_config(merge({"classifier": {"word_table": True}}, request.settings), where=request.where)
     has_word_table = with_table.classifier.word_table
     chosen = classifier_settings_for(texts, has_word_table=has_word_table)
     if has_word_table:
         chosen["training"]["patience"] = MAX_IDLE_LOOKS
     base = preset(request.preset) if request.preset else chosen
-    backbone = shape_settings(request.start, request.settings) if request.start else {}
+    backbone = shape_settings(request.start, request.settings, texts) if request.start else {}
     asked = build_config(merge(_NO_TEST, base, backbone, request.settings), where=request.where)
     config = without_translating(asked, request.where)
     needed, most = config.classifier.max_tokens + 1, config.model.max_positions
@@ -254,11 +251,10 @@ def _tokenizer(request: Request, parts: Parts, config: RunConfig, run: RunDirect
         return take_tokenizer(run, request.start, config.model.vocab_size)
     language = config.data.source_language
     texts = parts.train
-    if len(texts) > VOCABULARY_TEXTS:
-        texts = texts.sample(VOCABULARY_TEXTS, config.training.seed)
-        parts.report.notes.append(
-            msg("vocabulary: learned from {count:,} texts that were drawn by the seed", len(texts))
-        )
+    if (characters := sum(map(len, texts.texts))) > VOCABULARY_CHARACTERS:
+        texts = texts.sample(max(1, len(texts) * VOCABULARY_CHARACTERS // characters), config.training.seed)
+        note = msg("vocabulary: learned from {count:,} texts that were drawn by the seed", len(texts))
+        parts.report.notes.append(note)
     tokenizer = Tokenizer.train(texts.texts, config.tokenizer, (language, language))
     tokenizer.save(run.tokenizer)
     return tokenizer

@@ -92,17 +92,13 @@ def _data(run: RunDirectory, say: Say) -> Rows:
     counts: dict[str, int] = source["classes"]
     held_back = 0 if source["validation_data"] else source["validation_texts"] + source["test_texts"]
     ordered = sorted(counts.items(), key=lambda item: -item[1])
-    rest = ordered[_SHOWN_CLASSES:]
+    rest = dict(ordered[_SHOWN_CLASSES:])
     return [
         (say("texts read"), f"{source['train_texts'] + sum(source['left_out'].values()) + held_back:,}"),
         *((say("left out: {reason}", msg(reason)), f"{count:,}") for reason, count in source["left_out"].items()),
         (say("texts to train on"), f"{source['train_texts']:,}"),
         *((say("training texts of {label}", label), f"{count:,}") for label, count in ordered[:_SHOWN_CLASSES]),
-        *(
-            [(say("training texts of {count} other classes", len(rest)), f"{sum(count for _, count in rest):,}")]
-            if rest
-            else []
-        ),
+        *([(say("training texts of {count} other classes", len(rest)), f"{sum(rest.values()):,}")] if rest else []),
         (say("texts to validate on"), f"{source['validation_texts']:,}"),
         (say("texts to test on"), f"{source['test_texts']:,}"),
     ]

@@ -18,10 +18,12 @@ from dikkat.evaluation.calibration import (
     prior_log_odds,
 )
 from dikkat.evaluation.classification import class_scores
+from dikkat.kernels.switch import active
 from dikkat_runtime.errors import msg
+from dikkat_runtime.native.cpu import available_threads
 from dikkat_runtime.notices import counted
 from dikkat_runtime.tasks.word_table import TablePart, WordTable
-from dikkat_runtime.text.text_ngrams import NgramReader
+from dikkat_runtime.text.text_ngrams import NgramReader, Ngrams
 
 MAX_WORDS = 8_000_000
 """Words that a table is fitted to, with as many more a text as there are classes, each of which has a number for it; of
@@ -87,12 +89,11 @@ def fit_word_table(
     started = time.process_time()
     generator = np.random.default_rng(seed)
     rows = _drawn(texts, len(labels), generator)
-    reader = NgramReader(language)
-    words = [reader.words(texts[row].text) for row in counted(rows.tolist(), msg("texts that the word table reads"))]
-    wanted = wanted_outputs([texts[row] for row in rows], labels, is_multi_label=is_multi_label)
-    characters = sum(len(" ".join(row)) for row in words)
-    kinds = ("words", "characters") if characters <= MAX_CHARACTERS else ("words",)
-    parts, features = _features(kinds, reader, words, wanted.shape[1])
+    read = [texts[row] for row in counted(rows.tolist(), msg("texts that the word table reads"))]
+    wanted = wanted_outputs(read, labels, is_multi_label=is_multi_label)
+    kinds = ("words", "characters") if sum(len(text.text) for text in read) <= MAX_CHARACTERS else ("words",)
+    reader = NgramReader(language, kernel_threads())
+    parts, features = ngram_features(kinds, reader, [text.text for text in read], wanted.shape[1])
     folds = generator.permutation(len(rows)) % _folds(len(rows))
     problem = _Problem(features, wanted, folds, is_exclusive=not is_multi_label)
     choice = problem.chosen(kinds)
@@ -108,6 +109,7 @@ def fit_word_table(
         for kind, columns in zip(choice.kinds, kept, strict=True)
     ]
     table = WordTable(known, blocks, np.asarray(bias * scale + shift), language)
+    table.threads = reader.threads
     every = np.zeros((len(texts), len(labels)), np.float32)
     every[rows] = held_out if held_out.shape[1] == len(labels) else np.pad(held_out, ((0, 0), (1, 0)))
     rest = np.setdiff1d(np.arange(len(texts)), rows)
@@ -156,34 +158,45 @@ def _folds(count: int) -> int:
     return _FOLDS_OF_FEW if count < _MAX_SMALL_DATA else _FOLDS_OF_MANY if count >= _MANY else _FOLDS
 
 
-def _features(
-    kinds: Sequence[str], reader: NgramReader, words: Sequence[Sequence[str]], outputs: int
-) -> tuple[dict[str, TablePart], dict[str, Any]]:
-    """Return the n-grams of each kind that are worth a row, and the sparse features (N, F) of the texts."""
-    from scipy.sparse import csr_array
+def kernel_threads() -> int:
+    """Return the threads of the kernels that read words; 0 where there are none."""
+    return available_threads() if active() == "native" else 0
 
-    parts, features = {}, {}
+
+def ngram_features(
+    kinds: Sequence[str], reader: NgramReader, texts: Sequence[str], outputs: int, least: int = 0
+) -> tuple[dict[str, TablePart], dict[str, Any]]:
+    """Return the n-grams of each kind that occur so often as to be worth a row, and the sparse features (N, F)."""
+    parts, features, count = {}, {}, len(texts)
     # in short texts much hangs on what stands in one of them alone
-    is_small = len(words) < 1_000 or sum(map(len, words)) < _MAX_SMALL_WORDS
-    least = 1 if is_small else 2 if len(words) < 10_000 else 3
+    is_small = count < 1_000 or sum(text.count(" ") + 1 for text in texts) < _MAX_SMALL_WORDS
+    least = least or (1 if is_small else 2 if count < 10_000 else 3)
     for kind in kinds:
-        ngrams = TablePart(kind, np.zeros(0, np.uint64), np.zeros(0, np.float32)).ngrams(reader, words)
+        ngrams = TablePart(kind, np.zeros(0, np.uint64), np.zeros(0, np.float32)).ngrams(reader, texts)
         hashes, counts = np.unique(ngrams.hashes, return_counts=True)
         fewest = least
         if (counts >= least).sum() > (most := min(MAX_ROWS, MAX_NUMBERS // outputs)):
             fewest = max(least, int(np.sort(counts)[-most]) + 1)
         hashes = hashes[counts >= fewest]
         part = TablePart(kind, hashes, np.ones(len(hashes), np.float32))
-        texts, rows, values, _ = part.features(ngrams, len(words))
-        frequency = np.bincount(rows, minlength=len(hashes))
-        part.idf = np.asarray(np.log((1 + len(words)) / (1 + frequency)) + 1.0, np.float32)
-        starts = np.concatenate(([0], np.cumsum(np.bincount(texts, minlength=len(words)))))
-        weighted = csr_array((values * part.idf[rows], rows.astype(np.int32), starts), (len(words), len(hashes)))
-        parts[kind], features[kind] = part, _of_length_one(weighted)
+        block = sparse(part, ngrams, count)
+        frequency = np.bincount(block.indices, minlength=len(hashes))
+        part.idf = np.asarray(np.log((1 + count) / (1 + frequency)) + 1.0, np.float32)
+        block.data *= part.idf[block.indices]
+        parts[kind], features[kind] = part, of_length_one(block)
     return parts, features
 
 
-def _of_length_one(block: Any) -> Any:
+def sparse(part: TablePart, ngrams: Ngrams, count: int) -> Any:
+    """Return the sparse features (N, F) of the n-grams of `count` texts."""
+    from scipy.sparse import csr_array
+
+    indices, rows, values, _ = part.features(ngrams, count)
+    starts = np.concatenate(([0], np.cumsum(np.bincount(indices, minlength=count)))).astype(np.int32)
+    return csr_array((values, rows.astype(np.int32), starts), (count, len(part.hashes)))
+
+
+def of_length_one(block: Any) -> Any:
     """Scale each row of sparse features (N, F) to length 1, in place."""
     norms = np.sqrt(block.multiply(block).sum(axis=1, dtype=np.float64))
     block.data = np.asarray(block.data / np.repeat(norms, np.diff(block.indptr)), np.float32)
@@ -267,7 +280,7 @@ class _Problem:
         some = self._some
         features = self._join(some, choice)
         # a few texts have few of the n-grams of all
-        features = features[:, np.unique(features.indices)]
+        features = features[:, np.flatnonzero(np.bincount(features.indices))]
         folds = range(int(self._folds.max()) + 1) if len(some) < _MAX_SMALL_DATA else range(1)
         scores = np.concatenate([self._held_out_scores(features, some, choice, fold) for fold in folds])
         wanted = np.concatenate([self._wanted[some[self._folds[some] == fold]] for fold in folds])
@@ -289,5 +302,5 @@ class _Problem:
         blocks = [block if len(rows) == block.shape[0] else block[rows] for block in blocks]
         if choice.min_texts > 1:
             kept = [self.columns(kind, choice.min_texts) for kind in choice.kinds]
-            blocks = [_of_length_one(block[:, columns]) for block, columns in zip(blocks, kept, strict=True)]
+            blocks = [of_length_one(block[:, columns]) for block, columns in zip(blocks, kept, strict=True)]
         return blocks[0] if len(blocks) == 1 else hstack(blocks, format="csr")

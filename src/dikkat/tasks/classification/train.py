@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from functools import cache, partial
 from typing import Any
 
-import torch
-
 from dikkat.config import RunConfig
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus, length_counts
@@ -29,6 +27,8 @@ from dikkat_runtime.run.parts import WORD_SCORES
 from dikkat_runtime.tasks.classifier import Classification, Classifier, score_column
 from dikkat_runtime.text.text_files import read_lines
 
+_BELOW = ("embedding.", "positions.", "embedding_norm.")
+
 
 def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[str, Any]) -> str:
     """Return the card: what the finished run learned from, how, and how well.
@@ -38,6 +38,8 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
     settings = run.read_config()
     source = data_source(settings, run.config)
     classes = ", ".join(f"{label} ({count:,})" for label, count in source["classes"].items())
+    seen = source["validation_seen"]
+    known = f", {seen:,} of which stand in the training data too" if seen else " the model never saw"
     lines = [
         f"# Classifier: {', '.join(settings['labels'])}",
         "",
@@ -48,7 +50,7 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
         f"- settings: sha256 {settings_hash(settings)}",
         f"- trained: {best['epoch']:.1f} passes, {rows[-1]['seconds'] / 60:.1f} minutes",
         "",
-        f"Validation on {source['validation_texts']:,} texts{_known(source)}:",
+        f"Validation on {source['validation_texts']:,} texts{known}:",
         "",
         *_scores(best, source),
         f"- loss {best['valid_loss']:.3f} nats a text, at temperature 1; calibrated at {best['temperature']:.3f}",
@@ -57,24 +59,14 @@ def classifier_card(run: RunDirectory, rows: list[dict[str, Any]], best: dict[st
     return "\n".join(lines) + "\n"
 
 
-def _known(source: dict[str, Any]) -> str:
-    """Whether training knew the texts that are validated on."""
-    seen = source["validation_seen"]
-    return f", {seen:,} of which stand in the training data too" if seen else " the model never saw"
-
-
 def _scores(best: dict[str, Any], source: dict[str, Any]) -> list[str]:
-    names = {
-        "accuracy": "accuracy",
-        "micro_f1": "micro F1",
-        "macro_f1": "macro F1",
-        "subset_accuracy": "subset accuracy",
-    }
-    counts = source.get("validation_classes", {})
-    missing = [label for label, count in counts.items() if not count]
+    names = ("accuracy", "micro_f1", "macro_f1", "subset_accuracy")
+    missing = [label for label, count in source.get("validation_classes", {}).items() if not count]
     over = f" (no text of {', '.join(missing)})" if missing else ""
     return [
-        f"- {name} {best[key]:.2f} %{over if key == 'macro_f1' else ''}" for key, name in names.items() if key in best
+        f"- {key.replace('_', ' ').replace('f1', 'F1')} {best[key]:.2f} %{over if key == 'macro_f1' else ''}"
+        for key in names
+        if key in best
     ]
 
 
@@ -92,10 +84,11 @@ class ClassifierJob:
         build = partial(build_classifier, config.model, config.classifier, len(labels), config.training.seed)
         model = build_to_train(run, config.model, build)
         if run.initial.exists():
-            initial = read_tensors(run.initial)
-            with torch.no_grad():
-                for name, parameter in model.named_parameters():
-                    parameter.copy_(initial[name])
+            initial, layers = read_tensors(run.initial), config.classifier.still_layers
+            still = (*(_BELOW if layers else ()), *(f"encoder.blocks.{layer}." for layer in range(layers)))
+            for name, parameter in model.named_parameters():
+                parameter.detach().copy_(initial[name])
+                parameter.requires_grad_(not name.startswith(still))
         open_part = partial(
             Corpus.open,
             run.corpus,
@@ -120,7 +113,10 @@ class ClassifierJob:
         counts = length_counts(task.corpus.lengths("source"))
         # what was cut has all places, of which one more is for <bos> where nothing was imported
         full = int(counts[max(most, len(counts) - 1) :].sum())
-        beginning = round(most * config.classifier.beginning)
+        beginning, seen = round(most * config.classifier.beginning), config.classifier.seen_tokens
+        economy = msg("{batches_per_epoch:,} a pass, of {seen} tokens a text; the first {still} layers stay").fill(
+            task.batches_per_epoch, seen, config.classifier.still_layers
+        )
         return {
             "texts": msg(
                 "{count:,} to train on, {cut:,} of them of {limit} tokens or more, of which the first {first} "
@@ -131,7 +127,7 @@ class ClassifierJob:
                 "{encoder_layers} layers, width {model_dim}, {parameters:,} parameters, vocabulary {vocab_size:,}, "
                 "{pooling} pooling"
             ).fill(model.encoder_layers, model.model_dim, parameters, model.vocab_size, config.classifier.pooling),
-            "batches": msg("{batches_per_epoch:,} a pass", task.batches_per_epoch),
+            "batches": msg("{batches_per_epoch:,} a pass", task.batches_per_epoch) if seen is None else economy,
         }
 
     def shortcomings(self, task: ClassificationTask) -> tuple[str, ...]:

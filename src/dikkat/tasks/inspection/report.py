@@ -16,6 +16,7 @@ from dikkat_runtime.errors import MissingInputError, msg
 from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import spoken_in
+from dikkat_runtime.run.config import wrong_kind
 from dikkat_runtime.tasks.classifier import Classifier
 from dikkat_runtime.tasks.generator import Generator as LanguageModel
 
@@ -45,6 +46,8 @@ def write_report(path: Path, out: Path, language: str = "en") -> None:
     spoken_in(language)
     run = RunDirectory.open(path)
     metrics = run.read_metrics()
+    if run.is_finished and not metrics and "imported_from" in run.read_config():
+        raise wrong_kind(path, {"task": kind_name(run)}, msg("imported, with no training to report"), is_shown=True)
     if not run.is_finished or not metrics:
         finishing = command("train", kind_name(run), "--out", path, "--resume")
         raise MissingInputError("{path}: holds an unfinished run; finish it with: {command}", path, finishing)

@@ -2,7 +2,7 @@
 
 import json
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -27,7 +27,7 @@ from dikkat.tasks.in_memory import translator_of
 from dikkat.tasks.translation.evaluate import scored_as_trained
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat.training.parameters import FlatParameters
-from dikkat_runtime.documents.memories import is_memory, read_memory
+from dikkat_runtime.documents.memories import memory_kind, read_memory
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.engine.precision import read_record
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg
@@ -61,8 +61,8 @@ GENERAL_SHARE = 0.2
 ALLOWED_LOSS = {"old": 1.0, "written": 15.0}
 """Points of chrF that general text may lose for nothing: of people's references, and of what the base wrote itself,
 where 13 points fewer were no loss at all by references (docs/adapt.md)."""
-SHARES = (1.0, 0.75, 0.5, 0.25, 0.0)
-"""Shares of what was learned that are tried in the end."""
+SHARES, STEPS = (1.0, 0.75, 0.5, 0.25, 0.0), (0.125, 0.0625)
+"""Shares of what was learned that are tried in the end, and how much more than the most that keeps enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,22 +137,25 @@ class General:
     """"old" where people wrote the held-out references, "written" where the base did, "" where there are none."""
 
     @classmethod
-    def of(cls, base: Base, keep: Sequence[Path], new_pairs: int) -> "General":
+    def of(cls, base: Base, keep: Sequence[Path], new_pairs: int, note: Callable[[str], object]) -> "General":
         """Return general text for `new_pairs` of a new kind: the base's own, what `keep` holds, or bundled sentences.
 
-        Memories have pairs that people translated; one-sided text is translated by the base. Raises `DataError`,
-        `UsageError` or `MissingInputError` for a file of `keep`.
+        Memories have pairs that people translated, with a `note` of what is left out; one-sided text is translated by
+        the base. Raises `DataError`, `UsageError` or `MissingInputError` for a file of `keep`.
         """
         own = [Pair(*lines, 0) for lines in zip(*held_out_lines(base.run), strict=True)][:MAX_GENERAL]
         wanted = min(MAX_WRITTEN, round(OLD_PAIRS_PER_NEW * new_pairs) + MAX_GENERAL)
-        tables = [path for path in keep if is_memory(path)]
+        tables = [path for path in keep if memory_kind(path)]
         languages = (base.config.data.source_language, base.config.data.target_language)
-        pairs = [Pair(*pair, 0) for path in tables for pair in read_memory(path, languages).kept][:wanted]
+        translator = Translator.load(base.run.path, "auto")
+        translator.corrections = None
+        read_pairs = partial(read_memory, languages=languages, note=note, translator=translator)
+        pairs = [Pair(*pair, 0) for path in tables for pair in read_pairs(path).kept][:wanted]
         read = (line.strip() for path in keep if path not in tables for line in read_lines(path) if has_words(line))
         lines = iter(dict.fromkeys(read))
         if not keep and not (base.run.path / "corpus").is_dir():
             lines = _bundled(languages[0], wanted)
-        written = _written(base, list(islice(lines, wanted - len(pairs))))
+        written = _written(translator, list(islice(lines, wanted - len(pairs))))
         if own or not (pairs or written):
             return cls([*pairs, *written], own, "old" if own else "")
         some = pairs or written
@@ -164,12 +167,8 @@ class General:
         return cls([*train, *(written if pairs else ())], held_out, "old" if pairs else "written")
 
 
-def _written(base: Base, texts: list[str]) -> list[Pair]:
+def _written(translator: Translator, texts: list[str]) -> list[Pair]:
     """Return texts with the translations that the base finishes."""
-    if not texts:
-        return []
-    translator = Translator.load(base.run.path, "auto")
-    translator.corrections = None
     lines = translator.stream(texts, DecodingOptions(scores=False))
     return [
         Pair(text, line.text, 0) for text, line in zip(texts, lines, strict=True) if line.text.strip() and line.finished
@@ -223,20 +222,24 @@ def general_floor(before: dict[str, float]) -> float | None:
 def settle(run: RunDirectory, config: RunConfig, adapted: dict[str, Any]) -> dict[str, Any]:
     """Average the learned weights with those of the base by the share that is best on both held-out parts.
 
-    The best share has the most chrF on the new part, less what the general part falls under its floor. Returns
-    `adapted` with the scores of each share, which the file of the weights keeps. A run without a general part stays as
-    it was learned.
+    The best share has the most chrF on the new part of those with which the general part keeps its floor, or is 0.
+    Returns `adapted` with the scores of each share, which the file of the weights keeps. A run without a general part
+    stays as it was learned.
     """
     floor, metadata = general_floor(adapted["chrf_before"]), read_metadata(run.weights)
     if floor is None:
         return adapted
     if "share" not in metadata:
-        rows = ((share, *_scores_of_share(run, config, share)) for share in SHARES)
-        frontier = [[round(number, 2) for number in row] for row in rows]
+        scores = {share: _scores_of_share(run, config, share) for share in SHARES}
+        for step in STEPS:
+            share = step + max(share for share, row in scores.items() if not share or row[1] >= floor)
+            if share < 1.0:
+                scores[share] = _scores_of_share(run, config, share)
         # of equals the one that learned most
-        best = max(frontier, key=lambda row: row[1] + min(0.0, row[2] - floor))
-        metadata |= {"share": str(best[0]), "frontier": json.dumps(frontier)}
-        run.save_weights(interpolated_weights(run, best[0]), metadata)
+        best = max((row[0], share) for share, row in scores.items() if not share or row[1] >= floor)[1]
+        frontier = [[share, *(round(score, 2) for score in scores[share])] for share in sorted(scores, reverse=True)]
+        metadata |= {"share": str(best), "frontier": json.dumps(frontier)}
+        run.save_weights(interpolated_weights(run, best), metadata)
     return {**adapted, "share": float(metadata["share"]), "frontier": json.loads(metadata["frontier"])}
 
 

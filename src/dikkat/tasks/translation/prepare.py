@@ -5,7 +5,7 @@ Nothing outside the run directory is read again after this, so a run can be resu
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
@@ -251,7 +251,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     kept = list[Pair]() if request.is_phrasebook else None
     pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
     copies = _Counted(_encoded(_copies(parts.train, config), vocabularies, config.data, CleaningReport(), kept))
-    general = General.of(base, request.keep, len(parts.train)) if base else General([], [], "")
+    general = _general(base, request, parts) if base else General([], [], "")
     wanted = max(0, round(OLD_PAIRS_PER_NEW * len(parts.train)) - len(general.train))
     replayed = _encoded(general.train, vocabularies, config.data, CleaningReport(), kept)
     old = _Counted(chain(replayed, base.sample(wanted, config.training.seed) if base else ()))
@@ -340,6 +340,18 @@ def _base(request: TrainRequest) -> Base | None:
     if request.preset:
         raise UsageError("--from keeps the model of {start}; leave out --preset", request.start)
     return Base.open(request.start, request.settings, request.where)
+
+
+def _general(base: Base, request: TrainRequest, parts: Parts) -> General:
+    """General text without what is held out of the new one; notes what is in both, and what is left out."""
+    note = parts.report.notes.append
+    general = General.of(base, request.keep, len(parts.train), note)
+    held_out = {pair.source for pair in (*parts.validation, *parts.test)}
+    train = [pair for pair in general.train if pair.source not in held_out]
+    if count := len(general.train) - len(train):
+        note(msg("general text: {pairs} left out, which are held out of the new text", plural(count, "pair")))
+    note_seen([msg("general text")], parts.train, general.held_out, parts.report)
+    return replace(general, train=train)
 
 
 def _adapted(base: Base, parts: Parts, general: General, old_pairs: int) -> dict[str, Any]:

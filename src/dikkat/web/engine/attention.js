@@ -53,7 +53,7 @@ function attend({ query, keys, values, queries, count, heads, groups, width, bet
       const row = new Float32Array(visible(t) - start);
       scoreKeys(row, query, at, keys, start * step + group, step, width, beta);
       if (distances) for (let s = 0; s < row.length; s++) row[s] += distances(head, start + s - t);
-      softmax(row, row.length, start && mask ? mask.slice(start) : mask);
+      softmax(row, start, start && mask ? mask.slice(start) : mask);
       if (weights) weights.set(row, (head * queries + t) * count + start);
       if (off?.has(head)) continue;
       for (let s = 0; s < row.length; s++) {
@@ -68,24 +68,30 @@ function attend({ query, keys, values, queries, count, heads, groups, width, bet
 }
 
 function scoreKeys(row, query, at, keys, start, step, width, beta) {
+  const factor = fround(beta);
   for (let s = 0; s < row.length; s++) {
     const from = start + s * step;
     let score = 0;
-    for (let i = 0; i < width; i++) score += query[at + i] * keys[from + i];
-    row[s] = score * beta;
+    for (let i = 0; i < width; i++) score = fround(score + query[at + i] * keys[from + i]);
+    row[s] = score * factor;
   }
 }
 
-// In place; entries that the mask hides get nothing, and where it hides all, all get nothing.
-function softmax(row, count, mask) {
+const SIXTEEN_SUMS = new Float32Array(16);
+
+// In place; entries that the mask hides get nothing, and where it hides all, all get nothing. The first entry is key `start`, since
+// the total is that of sixteen sums, one for every sixteenth key.
+function softmax(row, start, mask) {
   let largest = -Infinity;
-  for (let s = 0; s < count; s++) if (!mask || mask[s]) largest = Math.max(largest, row[s]);
-  let total = 0;
-  for (let s = 0; s < count; s++) {
-    row[s] = !mask || mask[s] ? Math.exp(row[s] - largest) : 0;
-    total += row[s];
+  for (let s = 0; s < row.length; s++) if (!mask || mask[s]) largest = Math.max(largest, row[s]);
+  const sums = SIXTEEN_SUMS.fill(0);
+  for (let s = 0; s < row.length; s++) {
+    row[s] = !mask || mask[s] ? exponential(fround(row[s] - largest)) : 0;
+    sums[(start + s) % 16] += row[s];
   }
-  if (total) for (let s = 0; s < count; s++) row[s] /= total;
+  for (let half = 8; half; half >>= 1) for (let i = 0; i < half; i++) sums[i] += sums[i + half];
+  const share = sums[0] ? fround(1 / sums[0]) : 0;
+  for (let s = 0; s < row.length; s++) row[s] *= share;
 }
 
 // [kind, layer, head] triples as kind -> layer -> Set of heads.

@@ -85,7 +85,7 @@ class ClassifierModel {
       const width = this.query.length;
       scoreKeys(weights, this.query, 0, states, 0, width, width, width ** -0.5);
     }
-    softmax(weights, count, mask);
+    softmax(weights, 0, mask);
     return weights;
   }
 
@@ -93,7 +93,7 @@ class ClassifierModel {
   probabilities(logits) {
     if (this.header.classifier.isMultiLabel) return logits.map((logit) => 1 / (1 + Math.exp(-logit)));
     const shares = Float64Array.from(logits);
-    softmax(shares, shares.length, null);
+    softmax(shares, 0, null);
     return Array.from(shares);
   }
 

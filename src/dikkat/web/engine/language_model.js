@@ -11,6 +11,17 @@ class LanguageModel {
     [this.begin, this.end] = [header.languageModel.begin, header.languageModel.end]; // null where there is no such token
   }
 
+  // Whether it has a chat template.
+  get isChat() {
+    return this.header.languageModel.chat.every((part) => part !== null);
+  }
+
+  // Ids of a message, by the chat template, up to where the answer begins.
+  message(text) {
+    const [before, after] = this.header.languageModel.chat;
+    return this.tokenizer.encodeMarked([before, text, after]);
+  }
+
   // Logits of the token after `ids`, which stand after what the cache holds; `changes` may hold off, beta, positions, cell
   // and maps (see Stack.run).
   next(ids, cache, changes = {}) {

@@ -1,42 +1,86 @@
 // What stands between linear layers: norms, activations, positions.
 
+// Everything here is rounded as the native engine rounds it in float32, in the same order: of a language model in eight or four
+// bits the smallest difference would move the rounding of an activation and then all that follows. Of fround(a * b + c) the product
+// is exact, as in a fused multiply-add.
+const { fround } = Math;
+
 // Layer norm, or root-mean-square norm where there is no bias, of each row.
 class Norm {
   constructor(tensors, name, settings, kind = settings.norm) {
     this.weight = tensors.get(`${name}.weight`).values;
     this.bias = kind === "layer" ? tensors.get(`${name}.bias`).values : null;
-    this.eps = settings.norm_eps;
+    this.eps = fround(settings.norm_eps);
   }
 
   run(x) {
-    const { weight, bias } = this;
+    const { weight, bias, eps } = this;
     const width = weight.length;
     const y = new Float32Array(x.length);
+    const squares = new Float32Array(width);
     for (let at = 0; at < x.length; at += width) {
-      let [sum, square] = [0, 0];
-      if (bias) for (let i = 0; i < width; i++) sum += x[at + i];
-      const mean = sum / width;
-      for (let i = 0; i < width; i++) square += (x[at + i] - mean) * (x[at + i] - mean);
-      const share = 1 / Math.sqrt(square / width + this.eps);
-      for (let i = 0; i < width; i++) y[at + i] = (x[at + i] - mean) * share * weight[i] + (bias ? bias[i] : 0);
+      const mean = bias ? fround(pairwiseSum(x, at, width) / width) : 0;
+      for (let i = 0; i < width; i++) {
+        const own = fround(x[at + i] - mean);
+        squares[i] = own * own;
+      }
+      const root = fround(Math.sqrt(fround(fround(pairwiseSum(squares, 0, width) / width) + eps)));
+      for (let i = 0; i < width; i++) y[at + i] = fround(fround(fround(x[at + i] - mean) / root) * weight[i]) + (bias ? bias[i] : 0);
     }
     return y;
   }
 }
 
-// The error function by Chebyshev coefficients (Press et al. 2007, section 6.2): a relative error below 1.2e-7.
-const ERFC = [-1.26551223, 1.00002368, 0.37409196, 0.09678418, -0.18628806, 0.27886807, -1.13520398, 1.48851587, -0.82215223, 0.17087277];
+const EIGHT_SUMS = new Float32Array(8);
 
-function erf(x) {
-  const t = 1 / (1 + 0.5 * Math.abs(x));
-  const series = ERFC.reduceRight((sum, coefficient) => sum * t + coefficient, 0);
-  const upper = t * Math.exp(series - x * x);
-  return x >= 0 ? 1 - upper : upper - 1;
+// The sum of `count` numbers from `at` on in the order of numpy: eight sums side by side, of at most 128 numbers.
+function pairwiseSum(x, at, count) {
+  if (count > 128) {
+    const half = (count >> 1) - ((count >> 1) % 8);
+    return fround(pairwiseSum(x, at, half) + pairwiseSum(x, at + half, count - half));
+  }
+  const whole = count - (count % 8);
+  const sums = EIGHT_SUMS.fill(0);
+  for (let i = 0; i < whole; i++) sums[i & 7] += x[at + i];
+  let sum = fround(fround(fround(sums[0] + sums[1]) + fround(sums[2] + sums[3])) + fround(fround(sums[4] + sums[5]) + fround(sums[6] + sums[7])));
+  for (let i = whole; i < count; i++) sum = fround(sum + x[at + i]);
+  return sum;
 }
 
-const gelu = (x) => 0.5 * x * (1 + erf(x / Math.SQRT2));
-const geluTanh = (x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * (x + 0.044715 * x ** 3)));
-const silu = (x) => x / (1 + Math.exp(-x));
+const EXPONENTIAL = [8.290314633e-3, 4.189792934e-2, 1.66676362e-1, 4.999914953e-1, 9.999997072e-1, 1].map(fround);
+const [LOG2E, LN2_REST] = [1.4426950408889634, 2.1219444e-4].map(fround);
+
+// exp(x) for x <= 0, as vectors.h computes it.
+function exponential(x) {
+  if (!(x >= -87)) return x < 0 ? 0 : NaN;
+  const whole = roundToEven(fround(x * LOG2E));
+  const rest = fround(fround(x - whole * 0.693359375) + whole * LN2_REST);
+  let series = EXPONENTIAL[0];
+  for (let i = 1; i < 6; i++) series = fround(series * rest + EXPONENTIAL[i]);
+  return fround(series * 2 ** whole);
+}
+
+const GELU = [1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592].map(fround);
+const [ROOT_HALF, GELU_STEP, TANH_STEP, TANH_CUBE] = [Math.SQRT1_2, 0.3275911, 1.5957691216057308, 0.044715].map(fround);
+
+// By the error function of Abramowitz and Stegun 7.1.26, to 1.5e-7.
+function gelu(x) {
+  const z = fround(Math.abs(x) * ROOT_HALF);
+  const t = fround(1 / fround(1 + GELU_STEP * z));
+  let series = GELU[0];
+  for (let i = 1; i < 5; i++) series = fround(series * t + GELU[i]);
+  const half = fround(fround(0.5 * x) * fround(fround(series * t) * exponential(fround(-z * z))));
+  return x < 0 ? half : fround(x - half);
+}
+
+// x times the logistic function of z.
+function gatedBy(z, x) {
+  const decay = exponential(-Math.abs(z));
+  return fround((z < 0 ? fround(x * decay) : x) / fround(1 + decay));
+}
+
+const silu = (x) => gatedBy(x, x);
+const geluTanh = (x) => gatedBy(fround(TANH_STEP * fround(fround(fround(TANH_CUBE * x) * x) * x + x)), x);
 
 const ACTIVATIONS = { gelu, gelu_tanh: geluTanh, silu, tanh: Math.tanh };
 const GATES = { geglu: gelu, geglu_tanh: geluTanh, swiglu: silu };
@@ -85,12 +129,12 @@ function usualFrequencies(width) {
 function applyRotary(x, at, heads, width, position, frequencies = usualFrequencies(width)) {
   for (let pair = 0; pair < width / 2; pair++) {
     const angle = position * frequencies[pair];
-    const [cosine, sine] = [Math.cos(angle), Math.sin(angle)];
+    const [cosine, sine] = [fround(Math.cos(angle)), fround(Math.sin(angle))];
     for (let head = 0; head < heads; head++) {
       const i = at + head * width + 2 * pair;
       const [even, odd] = [x[i], x[i + 1]];
-      x[i] = even * cosine - odd * sine;
-      x[i + 1] = even * sine + odd * cosine;
+      x[i] = fround(even * cosine) - fround(odd * sine);
+      x[i + 1] = fround(even * sine) + fround(odd * cosine);
     }
   }
 }

@@ -58,27 +58,41 @@ TASKS.decisive = async (service, { ids, label, source, ...question }, show, isSt
   return service.run(service.model.decisive(ids, groups.slice(first, end), label, hide, changes), isStale, (done) => show({ done, count: end - first }));
 };
 
-// Of a text that is longer than the context, the tokens before the caret are read, as many as it holds.
-TASKS.foresee = async (service, { text, caret = 0, ...question }) => {
+// Of a text that is longer than the context, the tokens before the caret are read, as many as it holds; a message, whose answer is
+// asked for (`chat`), is read whole.
+TASKS.foresee = async (service, { text, caret = 0, chat, ...question }) => {
   const started = performance.now();
   const { tokenizer, header } = service.model;
   const longest = shownLength(header);
+  if (chat) {
+    if (!text.trim()) return { empty: true };
+    const ids = service.model.message(text.slice(0, MAX_CHARACTERS));
+    if (ids.length > longest) return { tooLong: ids.length, longest, isCut: text.length > MAX_CHARACTERS };
+    return foreseen(service, ids, started, question, { text });
+  }
   const isLong = text.length > MAX_CHARACTERS || tokenizer.encode(text).length > longest;
   const head = isLong ? text.slice(0, caret || text.length) : text;
   const before = tokenizer.encode(head.slice(-MAX_CHARACTERS));
   if (!before.length && service.model.begin === null) return { empty: true };
   const ids = before.length ? before.slice(-longest) : [service.model.begin];
+  return foreseen(service, ids, started, question, {
+    text: head, rest: text.slice(head.length), unseen: before.length ? unseenIn(tokenizer, ids, isLong ? tokenizer.decode(ids) : text) : [],
+    cut: isLong ? { count: before.length, shown: ids.length, isContext: longest === header.longest } : null,
+  });
+};
+
+function foreseen(service, ids, started, question, { text, rest = "", unseen = [], cut = null }) {
+  const { tokenizer } = service.model;
   const maps = {};
   service.logits = service.model.next(ids, service.model.decoder.newCache(), { ...changesOf(question), maps });
   const next = distribution(service.logits, { temperature: 0 })[0][1];
   return {
-    ids, milliseconds: performance.now() - started, isFinished: true, unseen: before.length ? unseenIn(tokenizer, ids, isLong ? tokenizer.decode(ids) : text) : [],
-    cut: isLong ? { count: before.length, shown: ids.length, isContext: longest === header.longest } : null,
-    source: { ...NOTHING_WRITTEN, text: head }, rest: text.slice(head.length), target: wordsOf(tokenizer, [...ids, next], ""),
+    ids, milliseconds: performance.now() - started, isFinished: true, unseen, cut,
+    source: { ...NOTHING_WRITTEN, text }, rest, target: wordsOf(tokenizer, [...ids, next], ""),
     maps: mapValues(maps, (layers) => layers.map(packedMap)), rollout: { "decoder-self": rolloutOf(maps["decoder-self"]) },
     beam: null, saliency: null, headsOff: [],
   };
-};
+}
 
 const REPEATED = 25; // random tokens that are read twice: what an induction head is for, and nothing else helps with
 const SPECIALS = 4;

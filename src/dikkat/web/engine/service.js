@@ -53,6 +53,7 @@ const TASKS = {
     const { num_heads: heads, encoder_layers: encoder, decoder_layers: decoder } = header.model;
     return {
       task: header.task, longest: shownLength(header), precision: header.precision, engine: products.name, isCore: products !== SCALAR,
+      isChat: service.model.isChat ?? false,
       heads, layers: { "encoder-self": encoder, "decoder-self": decoder, cross: decoder },
     };
   },

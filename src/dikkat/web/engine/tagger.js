@@ -25,7 +25,7 @@ class TaggerModel extends ClassifierModel {
     const { labels } = this.header.classifier;
     const classOf = ({ first }) => {
       const shares = Float64Array.from(logits.subarray(first * labels.length, (first + 1) * labels.length));
-      softmax(shares, shares.length, null);
+      softmax(shares, 0, null);
       const share = Math.max(...shares);
       return { label: labels[shares.indexOf(share)], share };
     };

@@ -45,6 +45,7 @@ class Tokenizer {
     const typed = added.filter(({ special }) => !special && !this.isOwn);
     this.rawEntries = entryPattern(typed.filter(({ normalized }) => !normalized), (text) => text);
     this.plainEntries = entryPattern(typed.filter(({ normalized }) => normalized), (text) => this.normalized(text));
+    this.markEntries = entryPattern(added.filter(({ special }) => special), (text) => text);
     this.ranks = new Map((model.merges ?? []).map((merge, rank) => [Array.isArray(merge) ? merge.join(" ") : merge, rank]));
     this.ignoresMerges = Boolean(model.ignore_merges);
     this.kept = new Map();
@@ -53,6 +54,18 @@ class Tokenizer {
   // Ids of a text, without <bos> and <eos>; halves of surrogate pairs become U+FFFD.
   encode(text) {
     return this.parts(text).flatMap((part) => (typeof part === "number" ? [part] : this.pieces(part).flatMap((piece) => this.idsOf(piece))));
+  }
+
+  // Ids of all parts as one text; in the first one and every second after it special tokens are read.
+  encodeMarked(parts) {
+    const joined = [""];
+    parts.forEach((part, number) => {
+      for (const piece of number % 2 || !this.markEntries ? [part] : splitAtEntries(part, this.markEntries)) {
+        if (typeof piece === "number") joined.push(piece, "");
+        else joined[joined.length - 1] += piece;
+      }
+    });
+    return joined.flatMap((part) => (typeof part === "number" ? [part] : this.encode(part)));
   }
 
   // Normalized parts of a text, and ids of the entries that are looked up as a whole before anything is cut.

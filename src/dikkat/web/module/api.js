@@ -148,9 +148,10 @@ export class Generator {
     return taken(sampling(logits, options).choices(), count).map(([probability, id]) => ({ token: labelsOf(this.model.tokenizer, [id])[0], probability }));
   }
 
-  *stream(text, { maxTokens = 60, ...options } = {}) {
+  *stream(text, { maxTokens = 60, chat = false, ...options } = {}) {
     const { tokenizer } = this.model;
-    const ids = this.read(text);
+    if (chat && !this.model.isChat) throw new TypeError("this model has no chat template");
+    const ids = chat ? this.model.message(text) : this.read(text);
     const before = tokenizer.decode(ids).length;
     const written = [];
     for (const { id } of this.model.write(ids, { ...options, most: maxTokens })) {

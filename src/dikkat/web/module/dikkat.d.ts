@@ -116,9 +116,9 @@ export class Generator {
   readonly engine: string;
   /** What may follow a text, the likeliest first. */
   next(text: string, options?: SamplingOptions & { count?: number }): { token: string; probability: number }[];
-  /** Yields the continuation so far after each token. */
-  stream(text: string, options?: SamplingOptions & { maxTokens?: number }): Generator_<string, void>;
-  generate(text: string, options?: SamplingOptions & { maxTokens?: number }): string;
+  /** Yields the continuation so far after each token; with `chat` the answer to a message, by the model's chat template. */
+  stream(text: string, options?: SamplingOptions & { maxTokens?: number; chat?: boolean }): Generator_<string, void>;
+  generate(text: string, options?: SamplingOptions & { maxTokens?: number; chat?: boolean }): string;
 }
 
 type Generator_<Part, Result> = globalThis.Generator<Part, Result, undefined>;

@@ -18,16 +18,16 @@ const READINGS = {
   lm: { label: msg("Begin a text"), empty: msg("Begin a text: what may follow appears as you type."), task: "foresee", tabs: ["next", "maps", "parts", "six", "positions"], kinds: ["decoder-self"] },
 };
 
-const live = { text: "", at: 0, beamSize: 1, off: [], beta: 1, positions: true, hidden: [], hypothesis: 0, status: "loading", engine: null, answer: null, failure: "", timer: 0 };
+const live = { text: "", at: 0, beamSize: 1, off: [], beta: 1, positions: true, hidden: [], hypothesis: 0, chat: false, status: "loading", engine: null, answer: null, failure: "", timer: 0 };
 
 function drawPicker() {
   const field = document.getElementById("text");
   field.lang = DATA.sourceLanguage;
-  document.getElementById("text-label").textContent = say(READINGS[DATA.task].label);
+  document.getElementById("text-label").textContent = say(live.chat ? msg("Type a message") : READINGS[DATA.task].label);
   document.getElementById("model-name").textContent = say("{name}, computed in this page", { name: visible(DATA.name) });
   const options = document.getElementById("options");
   const focused = options.contains(document.activeElement) ? [...options.querySelectorAll("button, select")].indexOf(document.activeElement) : -1;
-  options.replaceChildren(...[examples(), DATA.task === "translator" ? searches() : null, ...live.off.map(offChip), hypothesisChip()].filter(Boolean));
+  options.replaceChildren(...[examples(), DATA.task === "translator" ? searches() : null, live.engine?.isChat ? ways() : null, ...live.off.map(offChip), hypothesisChip()].filter(Boolean));
   if (focused >= 0) options.querySelectorAll("button, select")[focused]?.focus();
   drawSentences();
   drawExperiment();
@@ -56,6 +56,14 @@ function searches() {
   const choices = BEAMS.map((size) => [size, size === 1 ? say("Greedy") : say("Beam {size}", { size })]);
   return segments(say("Search"), choices, live.beamSize, (beamSize) => {
     Object.assign(live, { beamSize, hypothesis: 0 });
+    readText();
+  });
+}
+
+// Whether the text is a message to the model, by its chat template, or the beginning of a text.
+function ways() {
+  return segments(say("The model"), [[true, say("answers a message")], [false, say("continues a text")]], live.chat, (chat) => {
+    live.chat = chat;
     readText();
   });
 }
@@ -160,7 +168,7 @@ function readText() {
   drawPicker();
   const show = ({ text }) => { setText("target-text", visibleLines(text)); };
   const { wordNumbers, ...changes } = changesAsked();
-  const question = { ...changes, text: live.text, hypothesis: live.hypothesis, at: live.at, caret: document.getElementById("text").selectionStart, beamSize: live.beamSize, isNew: true };
+  const question = { ...changes, text: live.text, hypothesis: live.hypothesis, at: live.at, caret: document.getElementById("text").selectionStart, beamSize: live.beamSize, chat: live.chat, isNew: true };
   return request(READINGS[DATA.task].task, question, show).then(showAnswer, showFailure);
 }
 
@@ -201,6 +209,7 @@ function writeHash() {
   if (live.at) parts.set("sentence", live.at + 1);
   if (live.beamSize !== BEAMS[0]) parts.set("beam", live.beamSize);
   if (live.off.length) parts.set("off", live.off.map((name) => name.join(".")).join(" "));
+  if (live.engine.isChat && !live.chat) parts.set("chat", "off");
   if (live.beta !== 1) parts.set("beta", live.beta);
   if (!live.positions) parts.set("positions", "off");
   if (live.hidden.length) parts.set("hidden", live.hidden.join(" "));
@@ -216,6 +225,7 @@ function readHash() {
   const beamSize = Number(parts.get("beam"));
   live.beamSize = BEAMS.includes(beamSize) ? beamSize : BEAMS[0];
   live.off = (parts.get("off") ?? "").split(" ").map((name) => name.split(".")).map(([kind, layer, head]) => [kind, Number(layer), Number(head)]).filter(isHead);
+  live.chat = live.engine.isChat && parts.get("chat") !== "off";
   const beta = Number(parts.get("beta") ?? 1);
   live.beta = beta >= BETA.min && beta <= BETA.max ? beta : 1;
   live.positions = parts.get("positions") !== "off";

@@ -114,12 +114,12 @@ function writingPane(sentence) {
   const text = element("bdi", { id: "written-text", class: "line", "aria-live": "polite" });
   let written = ""; // as the model wrote it, with what cannot be seen
   const append = button(say("Append to the text"), { class: "quiet", id: "append", disabled: true, onclick: () => typed(sentence.source.text + written + sentence.rest) });
-  const write = button(say("Continue"), { class: "action", id: "write", onclick: () => {
+  const write = button(live.chat ? say("Answer") : say("Continue"), { class: "action", id: "write", onclick: () => {
     write.disabled = append.disabled = true;
     written = text.textContent = "";
     const show = (part) => { text.textContent = visible((written = part.text)); };
     const question = { ...changesAsked(), ...sampling, ids: sentence.ids, most: WRITTEN_TOKENS };
     request("write", question, show).then(() => { write.disabled = append.disabled = false; }, showFailure);
   } });
-  return element("div", { class: "pane" }, element("div", { class: "pick" }, write, append), heading(say("Written")), element("p", { class: "running-text" }, text));
+  return element("div", { class: "pane" }, element("div", { class: "pick" }, write, live.chat ? null : append), heading(live.chat ? say("The answer") : say("Written")), element("p", { class: "running-text" }, text));
 }

@@ -15,14 +15,12 @@ from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, w
 from dikkat.data.faults.pair_checks import (
     NAMES,
     Fault,
-    is_copy,
     is_mojibake,
     numbers_differ,
-    placeholders_differ,
-    sentences_differ,
 )
 from dikkat.data.pairs import Pair
 from dikkat.explain.report.run_page import data_page, data_report
+from dikkat_runtime.text.pair_faults import is_copy, placeholders_differ, sentences_differ
 
 MIN_VALUE = 0.95
 

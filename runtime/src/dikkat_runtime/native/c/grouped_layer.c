@@ -2,7 +2,7 @@
  *
  * A weight is scale * q + least, with q from 0 on; the activations of a group are scale * q, with q from -127 to 127. So
  * a large entry costs its own group some precision, and no other one: what language models need, whose activations have
- * few that are far larger than the rest. A row has the same bits in any company.
+ * few that are far larger than the rest. A row has the same bits in any company, on any processor, and in the page.
  */
 #include "byte_parts.h"
 #include "grouped.h"
@@ -11,7 +11,9 @@
 
 #include <stdlib.h>
 
-#define GROUP_ROWS (REGISTERS == 32 ? 3 : LANES == 8 && !MULTIPLIES_BYTES ? 2 : 1)
+#define GROUP_ROWS (REGISTERS == 32 ? 3 : 2)
+/* Whether products of weights of four bits are added up in 16 bits: a pair is at most 2 * 15 * 127, and a group has eight. */
+#define ADDS_PAIRS (LANES == 8 && !MULTIPLIES_BYTES)
 /* Rows that a panel is multiplied with before the next one is: their outputs stay in the cache until its line is full. */
 #define ROWS_PER_PANEL 96
 /* Rows that are rounded by one thread before the next one takes some. */
@@ -68,6 +70,22 @@ void pack_groups(const Grouped *to, const float *from, int64_t step, int64_t thr
     share_out(threads, groups_of(to->outputs, GROUP_PANEL), 1, pack_share, &(GroupPacking){to, from, step});
 }
 
+/* The rows `ids` of a matrix, (count, inputs): what it gives as an embedding. */
+void grouped_rows(const Grouped *g, const int64_t *ids, float *to, int64_t count) {
+    int64_t bytes = group_bytes(g->bits), line = groups_of(g->inputs, GROUP) * bytes;
+    for (int64_t row = 0; row < count; row++, to += g->inputs) {
+        int64_t own = ids[row] % GROUP_PANEL;
+        for (int64_t i = 0; i < g->inputs; i++) {
+            const uint8_t *from = g->weight + ids[row] / GROUP_PANEL * line + i / GROUP * bytes;
+            int64_t four = i % GROUP / QUAD, half = g->bits == 4 ? four & 1 : 0;
+            uint16_t ends[2];
+            memcpy(ends, from + 4 * own, sizeof ends);
+            from += 4 * GROUP_PANEL + ((g->bits == 4 ? four / 2 : four) * GROUP_PANEL + own) * QUAD + i % QUAD;
+            to[i] = from_bf16(ends[1]) + from_bf16(ends[0]) * (float)(g->bits == 4 ? *from >> 4 * half & 15 : *from);
+        }
+    }
+}
+
 /* Activations: (rows, groups of GROUP) bytes, and of each group its scale and the sum of what it stands for. */
 typedef struct {
     const Grouped *layer;
@@ -112,63 +130,51 @@ INLINE Fours unsigned_fours(ivec bytes) {
 /* sums += the products of a four of each of `rows` rows with a panel's fours. */
 INLINE void add_group_four(ivec sums[GROUP_ROWS][GROUP_VECTORS], const int8_t *entries, int64_t row_step, const ivec *bytes,
                            const int rows) {
-    Fours weights[GROUP_VECTORS];
-#pragma GCC unroll 4
-    for (int v = 0; v < GROUP_VECTORS; v++) weights[v] = unsigned_fours(bytes[v]);
+    Fours of_row[GROUP_ROWS];
 #pragma GCC unroll 6
     for (int row = 0; row < rows; row++) {
         int32_t four;
         memcpy(&four, entries + row * row_step, sizeof four);
-        Fours of_row = signed_fours((ivec){0} + four);
+        of_row[row] = signed_fours((ivec){0} + four);
+    }
 #pragma GCC unroll 4
-        for (int v = 0; v < GROUP_VECTORS; v++) sums[row][v] = add_products(sums[row][v], weights[v], of_row);
+    for (int v = 0; v < GROUP_VECTORS; v++) {
+        Fours weights = unsigned_fours(bytes[v]);
+#pragma GCC unroll 6
+        for (int row = 0; row < rows; row++) sums[row][v] = add_products(sums[row][v], weights, of_row[row]);
     }
 }
 
-/* What the fours of a group add up to for each of `rows` rows, all 0 before. */
-INLINE void sum_group(ivec sums[GROUP_ROWS][GROUP_VECTORS], const int8_t *entries, int64_t row_step, const uint8_t *fours,
-                      const int bits, const int rows) {
-#pragma GCC unroll 8
-    for (int64_t four = 0; four < GROUP / QUAD; four += 8 / bits, fours += GROUP_PANEL * QUAD) {
-        ivec own[GROUP_VECTORS], next[GROUP_VECTORS];
-#pragma GCC unroll 4
-        for (int v = 0; v < GROUP_VECTORS; v++) {
-            own[v] = *(const loose_ivec *)(fours + v * LANES * QUAD);
-            next[v] = own[v] >> 4 & 0x0f0f0f0f;
-            if (bits == 4) own[v] &= 0x0f0f0f0f;
-        }
-        add_group_four(sums, entries + four * QUAD, row_step, own, rows);
-        if (bits == 4) add_group_four(sums, entries + (four + 1) * QUAD, row_step, next, rows);
-    }
-}
-
-#if LANES == 8 && !MULTIPLIES_BYTES
-/* The same of four bits: sums of pairs of products with at most 15 stay within 16 bits for all of a group. */
-INLINE void sum_group_of_halves(ivec sums[GROUP_ROWS][GROUP_VECTORS], const int8_t *entries, int64_t row_step,
-                                const uint8_t *fours, const int rows) {
-    halves pairs[GROUP_ROWS][GROUP_VECTORS] = {{{0}}};
+#if ADDS_PAIRS
+/* The same of all fours of a group, of weights of four bits. */
+INLINE void add_pairs(ivec sums[GROUP_ROWS][GROUP_VECTORS], const int8_t *entries, int64_t row_step, const uint8_t *fours,
+                      const int rows) {
+    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    __m256i pairs[GROUP_ROWS][GROUP_VECTORS] = {{{0}}};
 #pragma GCC unroll 4
     for (int64_t four = 0; four < GROUP / QUAD; four += 2, fours += GROUP_PANEL * QUAD) {
         __m256i of_row[GROUP_ROWS][2];
 #pragma GCC unroll 4
-        for (int row = 0; row < rows; row++) {
-            int32_t two[2];
-            memcpy(two, entries + row * row_step + four * QUAD, sizeof two);
-            of_row[row][0] = _mm256_set1_epi32(two[0]), of_row[row][1] = _mm256_set1_epi32(two[1]);
+        for (int i = 0; i < 2 * rows; i++) {
+            int32_t bytes;
+            memcpy(&bytes, entries + i / 2 * row_step + (four + i % 2) * QUAD, sizeof bytes);
+            of_row[i / 2][i % 2] = _mm256_set1_epi32(bytes);
         }
 #pragma GCC unroll 4
         for (int v = 0; v < GROUP_VECTORS; v++) {
-            ivec both = *(const loose_ivec *)(fours + v * LANES * QUAD);
-            __m256i own = (__m256i)(both & 0x0f0f0f0f), next = (__m256i)(both >> 4 & 0x0f0f0f0f);
+            __m256i both = (__m256i)*(const loose_ivec *)(fours + v * LANES * QUAD);
+            __m256i own = _mm256_and_si256(both, low), next = _mm256_and_si256(_mm256_srli_epi16(both, 4), low);
 #pragma GCC unroll 4
-            for (int row = 0; row < rows; row++)
-                pairs[row][v] += (halves)_mm256_maddubs_epi16(own, of_row[row][0]) +
-                                 (halves)_mm256_maddubs_epi16(next, of_row[row][1]);
+            for (int i = 0; i < rows; i++) {
+                __m256i products = _mm256_maddubs_epi16(own, of_row[i][0]), others = _mm256_maddubs_epi16(next, of_row[i][1]);
+                pairs[i][v] = _mm256_add_epi16(_mm256_add_epi16(pairs[i][v], products), others);
+            }
         }
     }
 #pragma GCC unroll 4
-    for (int row = 0; row < rows; row++)
-        for (int v = 0; v < GROUP_VECTORS; v++) sums[row][v] = products_of_pairs(pairs[row][v], (halves){0} + 1);
+    for (int i = 0; i < rows; i++)
+#pragma GCC unroll 4
+        for (int v = 0; v < GROUP_VECTORS; v++) sums[i][v] = (ivec)_mm256_madd_epi16(pairs[i][v], ones);
 }
 #endif
 
@@ -182,12 +188,21 @@ INLINE void grouped_block(const GroupedRows *r, int64_t row, const uint8_t *weig
         ivec sums[GROUP_ROWS][GROUP_VECTORS] = {{{0}}};
         const uint8_t *fours = weight + 4 * GROUP_PANEL;
         __builtin_prefetch(weight + 4 * bytes, 0, 2);
-#if LANES == 8 && !MULTIPLIES_BYTES
-        if (bits == 4)
-            sum_group_of_halves(sums, entries, step, fours, rows);
-        else
+#if ADDS_PAIRS
+        if (bits == 4) add_pairs(sums, entries, step, fours, rows);
 #endif
-            sum_group(sums, entries, step, fours, bits, rows);
+#pragma GCC unroll 8
+        for (int64_t four = 0; four < GROUP / QUAD && !(ADDS_PAIRS && bits == 4); four += 8 / bits, fours += GROUP_PANEL * QUAD) {
+            ivec own[GROUP_VECTORS], next[GROUP_VECTORS];
+#pragma GCC unroll 4
+            for (int v = 0; v < GROUP_VECTORS; v++) {
+                own[v] = *(const loose_ivec *)(fours + v * LANES * QUAD);
+                next[v] = own[v] >> 4 & 0x0f0f0f0f;
+                if (bits == 4) own[v] &= 0x0f0f0f0f;
+            }
+            add_group_four(sums, entries + four * QUAD, step, own, rows);
+            if (bits == 4) add_group_four(sums, entries + (four + 1) * QUAD, step, next, rows);
+        }
 #pragma GCC unroll 4
         for (int v = 0; v < GROUP_VECTORS; v++) {
             ivec ends = *(const loose_ivec *)(weight + v * LANES * 4);
@@ -195,7 +210,10 @@ INLINE void grouped_block(const GroupedRows *r, int64_t row, const uint8_t *weig
 #pragma GCC unroll 6
             for (int i = 0; i < rows; i++) {
                 int64_t at = (row + i) * groups + group;
-                totals[i][v] += __builtin_convertvector(sums[i][v], vec) * (scale * r->scales[at]) + least * r->sums[at];
+                vec product = __builtin_convertvector(sums[i][v], vec) * (scale * r->scales[at]), rest = least * r->sums[at];
+                UNFUSED(product);
+                UNFUSED(rest);
+                totals[i][v] += product + rest;
             }
         }
     }
@@ -217,7 +235,7 @@ INLINE void grouped_panel(const GroupedRows *r, int64_t begin, int64_t end, int6
     for (int64_t row = begin, first = panel * GROUP_PANEL; row < end; row += GROUP_ROWS)
         switch (end - row) {
         case 1: grouped_block(r, row, weight, first, bits, 1); break;
-#if REGISTERS == 32
+#if GROUP_ROWS > 2
         case 2: grouped_block(r, row, weight, first, bits, 2); break;
 #endif
         default: grouped_block(r, row, weight, first, bits, GROUP_ROWS);

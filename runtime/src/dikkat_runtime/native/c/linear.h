@@ -27,8 +27,11 @@ typedef struct {
     int64_t inputs, outputs;
     Packed packed; /* the same weights in eight bits, which then are the ones in use */
     int64_t rank; /* of what an adapter adds to the matrix, up x down, in whole LOW_RANK_OUTPUTS; 0 for nothing */
-    const void *down, *up; /* (rank, inputs in whole PADDING); (outputs / BYTE_PANEL, rank, BYTE_PANEL); in bfloat16 where the
-                            * weights are in eight bits, else float32 */
+    /* (rank, inputs in whole PADDING); (outputs / BYTE_PANEL, rank, BYTE_PANEL). Where the weights are in eight bits so are these,
+     * with pairs that are multiplied together: (rank / LOW_RANK_OUTPUTS, padded inputs / 2, LOW_RANK_OUTPUTS, 2);
+     * (outputs / BYTE_PANEL, rank / 2, BYTE_PANEL, 2) */
+    const void *down, *up;
+    const float *low_scales; /* (rank): what the product with both is multiplied with, where they are in eight bits */
 } Linear;
 
 /* Outputs that one thread must take together. */
@@ -43,7 +46,7 @@ INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(r
 
 /* How many numbers linear_rows() needs for itself. */
 INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {
-    int64_t low = LOW_RANK_ROWS * padded(linear->rank);
+    int64_t low = linear->rank ? LOW_RANK_ROWS * (2 * padded(linear->rank) + padded(linear->inputs)) : 0;
     int64_t own = linear->packed.weight ? quantized_scratch(rows, linear->inputs) : PANEL * padded(linear->inputs);
     return own > low ? own : low;
 }
@@ -259,16 +262,16 @@ static void quantized_rows(float *to, int64_t to_step, const float *from, int64_
     quantized_products(to, to_step, &rounded, packed, &(Epilogue){.bias = bias}, start, end, 1);
 }
 
-/* `low` (rows, rank in whole PADDING) = `from` x down, `outputs` ranks side by side; these, `rows` and whether the factors are
- * float32 are constants where this is used. */
+/* `low` (rows, rank in whole PADDING) = `from` x down, `outputs` ranks side by side; these and `rows` are constants where this
+ * is used. */
 INLINE void low_rank_products(float *low, const float *from, int64_t from_step, const Linear *linear, const int rows,
-                              const int outputs, const int is_float32) {
+                              const int outputs) {
     int64_t width = padded(linear->inputs), step = padded(linear->rank);
     for (int64_t rank = 0; rank < linear->rank; rank += outputs) {
         vec sums[LOW_RANK_ROWS][LOW_RANK_OUTPUTS] = {{{0}}};
         for (int64_t at = 0; at < width; at += LANES)
             for (int i = 0; i < outputs; i++) {
-                vec w = load_vec(linear->down, (rank + i) * width + at, is_float32);
+                vec w = load_vec(linear->down, (rank + i) * width + at, 1);
                 for (int r = 0; r < rows; r++) sums[r][i] += w * *(const vec *)(from + r * from_step + at);
             }
         for (int r = 0; r < rows; r++)
@@ -279,13 +282,13 @@ INLINE void low_rank_products(float *low, const float *from, int64_t from_step, 
 /* Adds to `count` outputs from `output` on, at most `vectors` whole ones, of `rows` rows what `low` times up is, in the order of
  * the ranks; all but `output` and `count` are constants where this is used. */
 INLINE void low_rank_block(float *to, int64_t to_step, const float *low, const Linear *linear, int64_t output, const int64_t count,
-                           const int rows, const int vectors, const int is_float32) {
+                           const int rows, const int vectors) {
     vec sums[LOW_RANK_ROWS][BYTE_PANEL / LANES] = {{{0}}};
     int64_t step = padded(linear->rank), at = output / BYTE_PANEL * BYTE_PANEL * linear->rank + output % BYTE_PANEL;
     for (int r = 0; r < rows; r++) memcpy(sums[r], to + r * to_step + output, sizeof(float) * count);
     for (int64_t i = 0; i < linear->rank; i++, at += BYTE_PANEL)
         for (int v = 0; v < vectors; v++) {
-            vec w = load_vec(linear->up, at + v * LANES, is_float32);
+            vec w = load_vec(linear->up, at + v * LANES, 1);
             for (int r = 0; r < rows; r++) sums[r][v] += low[r * step + i] * w;
         }
     for (int r = 0; r < rows; r++) memcpy(to + r * to_step + output, sums[r], sizeof(float) * count);
@@ -293,38 +296,183 @@ INLINE void low_rank_block(float *to, int64_t to_step, const float *low, const L
 
 /* The same for outputs `start` to `end` of `rows` rows: of one as many side by side as keep the processor busy. */
 INLINE void low_rank_part(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear, int64_t start,
-                          int64_t end, float *low, const int rows, const int is_float32) {
+                          int64_t end, float *low, const int rows) {
     int64_t step = padded(linear->rank);
-    if (rows == 1) low_rank_products(low, from, from_step, linear, 1, LOW_RANK_OUTPUTS, is_float32);
+    if (rows == 1) low_rank_products(low, from, from_step, linear, 1, LOW_RANK_OUTPUTS);
     for (int r = 0; rows > 1 && r < rows; r += 2)
-        low_rank_products(low + r * step, from + r * from_step, from_step, linear, 2, OUTPUTS, is_float32);
+        low_rank_products(low + r * step, from + r * from_step, from_step, linear, 2, OUTPUTS);
     for (int64_t output = start, count; output < end; output += count) {
         count = BYTE_PANEL;
         if (rows == 1 && output % BYTE_PANEL == 0 && output + BYTE_PANEL <= end) {
-            low_rank_block(to, to_step, low, linear, output, BYTE_PANEL, 1, BYTE_PANEL / LANES, is_float32);
+            low_rank_block(to, to_step, low, linear, output, BYTE_PANEL, 1, BYTE_PANEL / LANES);
             continue;
         }
         count = smaller_of(PANEL, end - output);
         if (count == PANEL)
-            low_rank_block(to, to_step, low, linear, output, PANEL, rows, 2, is_float32);
+            low_rank_block(to, to_step, low, linear, output, PANEL, rows, 2);
         else
-            low_rank_block(to, to_step, low, linear, output, count, rows, 2, is_float32);
+            low_rank_block(to, to_step, low, linear, output, count, rows, 2);
     }
+}
+
+/* Eight ranks or outputs side by side, or as many as a register holds, and pairs of 16-bit numbers that are multiplied in
+ * each. */
+#define LOW_LANES (LANES == 16 ? 8 : LANES)
+#define LOW_GROUP (LOW_RANK_OUTPUTS / LOW_LANES)
+/* Entries between the factors are whole numbers of at most 127 << LOW_BITS, so that sums of so many products with bytes fit. */
+#define LOW_BITS 5
+#define LOW_SUMMED 4096
+typedef int32_t low_sums __attribute__((vector_size(4 * LOW_LANES)));
+typedef int16_t low_pairs __attribute__((vector_size(4 * LOW_LANES)));
+typedef float low_vec __attribute__((vector_size(4 * LOW_LANES)));
+
+INLINE low_pairs pairs_of_bytes(const int8_t *from) {
+    int8_t bytes __attribute__((vector_size(2 * LOW_LANES)));
+    memcpy(&bytes, from, sizeof bytes);
+#if LANES >= 8
+    return (low_pairs)_mm256_cvtepi8_epi16((__m128i)bytes);
+#else
+    return __builtin_convertvector(bytes, low_pairs);
+#endif
+}
+
+INLINE low_pairs repeated_pair(const int16_t *from) {
+    int32_t pair;
+    memcpy(&pair, from, sizeof pair);
+    return (low_pairs)((low_sums){0} + pair);
+}
+
+INLINE low_sums low_products(low_pairs a, low_pairs b) {
+#if LANES >= 8
+    return (low_sums)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#else
+    return (low_sums)products_of_pairs((halves)a, (halves)b);
+#endif
+}
+
+typedef float loose_low __attribute__((vector_size(4 * LOW_LANES), aligned(4)));
+
+/* The entries of a row as whole numbers of at most 127 << bits; returns what they are multiplied with. */
+INLINE float whole_numbers(int16_t *to, const float *from, int64_t width, int bits) {
+    float scale = scale_of_row(from, width, 1), share = share_of(scale) * (float)(1 << bits);
+    int64_t i = 0;
+#if LANES >= 8
+    for (; i + 16 <= width; i += 16) {
+        __m256i first = _mm256_cvtps_epi32((__m256)(*(const loose_low *)(from + i) * share));
+        __m256i second = _mm256_cvtps_epi32((__m256)(*(const loose_low *)(from + i + 8) * share));
+        _mm256_storeu_si256((__m256i *)(to + i), _mm256_permute4x64_epi64(_mm256_packs_epi32(first, second), 0xd8));
+    }
+#endif
+    for (; i < width; i++) to[i] = (int16_t)(int32_t)nearbyintf(from[i] * share);
+    return scale / (float)(1 << bits);
+}
+
+/* `low` (rows, rank in whole PADDING) = `entries` x down, of `groups` eights of ranks from `rank` on; `rows` and `groups` are
+ * constants where this is used, and all sums are exact. */
+INLINE void byte_down(float *low, const int16_t *entries, const float *scales, const Linear *linear, int64_t rank, const int rows,
+                      const int groups) {
+    int64_t width = padded(linear->inputs), step = padded(linear->rank);
+    const int8_t *weight = (const int8_t *)linear->down + rank * width;
+    low_sums sums[LOW_RANK_ROWS][2 * LOW_GROUP] = {{{0}}};
+    for (int64_t at = 0; at < width; at += 2, weight += 2 * LOW_RANK_OUTPUTS) {
+        low_pairs w[2 * LOW_GROUP];
+#pragma GCC unroll 4
+        for (int v = 0; v < groups * LOW_GROUP; v++)
+            w[v] = pairs_of_bytes(weight + v / LOW_GROUP * LOW_RANK_OUTPUTS * width + v % LOW_GROUP * 2 * LOW_LANES);
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) {
+            low_pairs x = repeated_pair(entries + r * width + at);
+#pragma GCC unroll 4
+            for (int v = 0; v < groups * LOW_GROUP; v++) sums[r][v] += low_products(w[v], x);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 4
+        for (int v = 0; v < groups * LOW_GROUP; v++) {
+            int64_t own = rank + v * LOW_LANES;
+            low_vec by = *(const loose_low *)(linear->low_scales + own) * scales[r];
+            *(loose_low *)(low + r * step + own) = __builtin_convertvector(sums[r][v], low_vec) * by;
+        }
+}
+
+/* One expression, so that compilers fuse product and sum everywhere or nowhere. */
+INLINE low_vec with_product(low_vec before, low_sums sums, float scale) {
+    return before + __builtin_convertvector(sums, low_vec) * scale;
+}
+
+/* Adds to `vectors` whole ones of outputs from `output` on, of which there are `count`, of `rows` rows what `lows` times up is. */
+INLINE void byte_up(float *to, int64_t to_step, const int16_t *lows, const float *scales, const Linear *linear, int64_t output,
+                    int64_t count, const int rows, const int vectors) {
+    int64_t rank = linear->rank, step = padded(rank);
+    const int8_t *weight = (const int8_t *)linear->up + output / BYTE_PANEL * BYTE_PANEL * rank + output % BYTE_PANEL * 2;
+    low_sums sums[LOW_RANK_ROWS][BYTE_PANEL / LOW_LANES] = {{{0}}};
+    for (int64_t at = 0; at < rank; at += 2, weight += 2 * BYTE_PANEL) {
+        low_pairs x[LOW_RANK_ROWS];
+#pragma GCC unroll 4
+        for (int r = 0; r < rows; r++) x[r] = repeated_pair(lows + r * step + at);
+#pragma GCC unroll 16
+        for (int v = 0; v < vectors; v++) {
+            low_pairs w = pairs_of_bytes(weight + v * 2 * LOW_LANES);
+#pragma GCC unroll 4
+            for (int r = 0; r < rows; r++) sums[r][v] += low_products(w, x[r]);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < rows; r++)
+#pragma GCC unroll 16
+        for (int v = 0; v < vectors; v++) {
+            float *own = to + r * to_step + output + v * LOW_LANES;
+            int64_t left = 4 * smaller_of(LOW_LANES, count - v * LOW_LANES);
+            low_vec some = {0};
+            if (count >= vectors * LOW_LANES)
+                *(loose_low *)own = with_product(*(const loose_low *)own, sums[r][v], scales[r]);
+            else if (left > 0)
+                memcpy(&some, own, left), some = with_product(some, sums[r][v], scales[r]), memcpy(own, &some, left);
+        }
+}
+
+/* The same as low_rank_part() for factors in bytes, with the rows and what is between the factors as whole numbers. */
+INLINE void byte_low_rank(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear, int64_t start,
+                          int64_t end, float *low, const int rows) {
+    int64_t width = padded(linear->inputs), step = padded(linear->rank), rank = 0;
+    int16_t *entries = (int16_t *)(low + LOW_RANK_ROWS * step), *lows = entries + LOW_RANK_ROWS * width;
+    float scales[LOW_RANK_ROWS];
+    for (int r = 0; r < rows; r++) scales[r] = whole_numbers(entries + r * width, from + r * from_step, width, 0);
+    for (; rank + 2 * LOW_RANK_OUTPUTS <= linear->rank; rank += 2 * LOW_RANK_OUTPUTS)
+        byte_down(low, entries, scales, linear, rank, rows, 2);
+    if (rank < linear->rank) byte_down(low, entries, scales, linear, rank, rows, 1);
+    const int bits = linear->rank > LOW_SUMMED ? 0 : LOW_BITS;
+    for (int r = 0; r < rows; r++) scales[r] = whole_numbers(lows + r * step, low + r * step, linear->rank, bits);
+    const int vectors = rows == 1 ? BYTE_PANEL / LOW_LANES : 2;
+    for (int64_t output = start; output < end; output += vectors * LOW_LANES)
+        byte_up(to, to_step, lows, scales, linear, output, end - output, rows, vectors);
+}
+
+/* Asks for the factors that add_low_rank() reads next: of many adapters they lie further away than those of the base. */
+INLINE void prefetch_low_rank(const Linear *linear, int64_t start, int64_t end) {
+    int64_t size = linear->packed.weight ? 1 : sizeof(float), row = linear->rank * size;
+    const char *up = (const char *)linear->up + start * row;
+    for (int64_t at = 0; at < padded(linear->inputs) * row; at += 64) __builtin_prefetch((const char *)linear->down + at, 0, 2);
+    for (int64_t at = 0; at < (end - start) * row; at += 64) __builtin_prefetch(up + at, 0, 2);
 }
 
 /* Twin: what run/weights.py adds to a matrix (Hu et al. 2022, equation 3), for the rows and outputs of linear_rows(). */
 static void add_low_rank(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
                          int64_t rows, int64_t start, int64_t end, float *low) {
+    const int in_bytes = linear->packed.weight != 0;
     for (int64_t row = 0, some; row < rows; row += some, to += some * to_step, from += some * from_step) {
-        some = rows - row < LOW_RANK_ROWS ? 1 : LOW_RANK_ROWS;
-        if (linear->packed.weight && some == 1)
-            low_rank_part(to, to_step, from, from_step, linear, start, end, low, 1, 0);
-        else if (linear->packed.weight)
-            low_rank_part(to, to_step, from, from_step, linear, start, end, low, LOW_RANK_ROWS, 0);
+        some = rows - row >= LOW_RANK_ROWS ? LOW_RANK_ROWS : in_bytes && rows - row >= 2 ? 2 : 1;
+        if (in_bytes && some == 1)
+            byte_low_rank(to, to_step, from, from_step, linear, start, end, low, 1);
+        else if (in_bytes && some == 2)
+            byte_low_rank(to, to_step, from, from_step, linear, start, end, low, 2);
+        else if (in_bytes)
+            byte_low_rank(to, to_step, from, from_step, linear, start, end, low, LOW_RANK_ROWS);
         else if (some == 1)
-            low_rank_part(to, to_step, from, from_step, linear, start, end, low, 1, 1);
+            low_rank_part(to, to_step, from, from_step, linear, start, end, low, 1);
         else
-            low_rank_part(to, to_step, from, from_step, linear, start, end, low, LOW_RANK_ROWS, 1);
+            low_rank_part(to, to_step, from, from_step, linear, start, end, low, LOW_RANK_ROWS);
     }
 }
 

@@ -15,6 +15,15 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* Rounds a vector of products before they are added to something: WebAssembly has no instruction that does both at once. */
+#if defined(__x86_64__)
+#define UNFUSED(products) __asm__("" : "+v"(products))
+#elif defined(__aarch64__)
+#define UNFUSED(products) __asm__("" : "+w"(products))
+#else
+#define UNFUSED(products) (void)(products)
+#endif
+
 /* Rows in memory are padded to a multiple of so many numbers, on any processor. */
 #define PADDING 16
 
@@ -210,10 +219,10 @@ INLINE vec scores_of(const float *row, int64_t count, float beta, const uint8_t 
 }
 
 /* In place: products to weights, up to the padded end of the row; one that may attend to nothing becomes zero. No lane
- * waits for another. */
+ * waits for another. The total is made of PADDING sums, so that it has the same bits with registers of any length. */
 INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mask, int64_t mask_step) {
     int64_t end = padded(keys), at = 0;
-    vec largest = (vec){0} - FLT_MAX, totals = {0};
+    vec largest = (vec){0} - FLT_MAX, totals[PADDING / LANES] = {{0}};
     for (; at + LANES <= keys; at += LANES) {
         vec scores = scores_of(row + at, LANES, beta, mask ? mask + at * mask_step : 0, mask_step);
         *(loose *)(row + at) = scores, largest = larger(scores, largest);
@@ -223,13 +232,15 @@ INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mas
         *(loose *)(row + at) = scores, largest = larger(scores, largest);
     }
     float most = largest_lane(largest);
-    for (at = 0; at < end; at += LANES) {
+    for (at = 0; at < end; at += PADDING) {
 #pragma omp simd
-        for (int i = 0; i < LANES; i++) row[at + i] = exponential(row[at + i] - most);
-        totals += *(loose *)(row + at);
+        for (int i = 0; i < PADDING; i++) row[at + i] = exponential(row[at + i] - most);
+        for (int part = 0; part < PADDING / LANES; part++) totals[part] += *(loose *)(row + at + part * LANES);
     }
+    for (int half = PADDING / LANES / 2; half; half /= 2)
+        for (int part = 0; part < half; part++) totals[part] += totals[part + half];
     /* a score that is no number makes the total none, and so the whole row */
-    float total = lane_sum(totals), share = total == 0.0f ? 0.0f : 1.0f / total;
+    float total = lane_sum(totals[0]), share = total == 0.0f ? 0.0f : 1.0f / total;
     for (at = 0; at < end; at += LANES) *(loose *)(row + at) *= share;
 }
 

@@ -17,6 +17,8 @@
 #define MAX_CHARACTERS 5
 /* Texts that a thread takes at once. */
 #define TOGETHER 16
+/* N-grams that are looked up together: memory answers them while others are asked for. */
+#define AHEAD 16
 
 /* The n-grams of one kind, in rising order of their hashes. */
 typedef struct {
@@ -130,6 +132,36 @@ static uint64_t end_hash(Hash *hash) {
     return hash->h[0];
 }
 
+static inline uint8_t lower(char byte) { return byte >= 'A' && byte <= 'Z' ? byte + 'a' - 'A' : (uint8_t)byte; }
+
+/* Bits of the number of words whose hashes a thread remembers, and bytes of such a word. */
+#define KEPT_BITS 12
+#define KEPT_BYTES 23
+
+typedef struct {
+    uint64_t hash;
+    uint8_t length, bytes[KEPT_BYTES];
+} Kept;
+
+/* A language has few words that recur often. */
+static _Thread_local Kept kept[1 << KEPT_BITS];
+
+static uint64_t hash_word(const char *text, int64_t length) {
+    Kept own = {.length = (uint8_t)length}, *known = 0;
+    if (length <= KEPT_BYTES) {
+        uint64_t mix = 0xcbf29ce484222325;
+        for (int64_t i = 0; i < length; i++) own.bytes[i] = lower(text[i]), mix = (mix ^ own.bytes[i]) * 0x100000001b3;
+        known = kept + (mix * 0x9E3779B97F4A7C15 >> (64 - KEPT_BITS));
+        if (known->length == length && !memcmp(known->bytes, own.bytes, length)) return known->hash;
+    }
+    Hash hash;
+    begin_hash(&hash);
+    for (int64_t i = 0; i < length; i++) add_byte(&hash, lower(text[i]));
+    own.hash = end_hash(&hash);
+    if (known) *known = own;
+    return own.hash;
+}
+
 /* Odd numbers by which the parts of an n-gram are told apart by their order. */
 static const uint64_t factors[MAX_CHARACTERS] = {0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0xD6E8FEB86659FD93,
                                                  0xA0761D6478BD642F};
@@ -153,9 +185,9 @@ static inline int in_word(uint8_t byte) {
     return (byte >= 'a' && byte <= 'z') || (byte >= '0' && byte <= '9') || byte == '_' || byte >= 128;
 }
 
-static inline uint8_t lower(char byte) { return byte >= 'A' && byte <= 'Z' ? byte + 'a' - 'A' : (uint8_t)byte; }
-
+/* Where n-grams of characters are asked for. */
 static void add_code(Ngrams *n, uint64_t code) {
+    if (!n->codes) return;
     n->spaces[n->num_codes] = code == ' ';
     n->codes[n->num_codes++] = mixed(code);
 }
@@ -163,7 +195,6 @@ static void add_code(Ngrams *n, uint64_t code) {
 /* Words and characters of a text, with a space before and after each word. */
 static void read_text(Ngrams *n, const char *text, int64_t length) {
     uint64_t code = 0;
-    Hash hash;
     n->num_words = n->num_codes = 0;
     add_code(n, ' ');
     for (int64_t at = 0; at < length;) {
@@ -173,42 +204,62 @@ static void read_text(Ngrams *n, const char *text, int64_t length) {
             continue;
         }
         int is_long = in_word(byte);
-        begin_hash(&hash);
+        int64_t first = at;
         do {
-            add_byte(&hash, byte);
             /* a byte of UTF-8 begins a character, or goes on with it */
             code = byte < 128 ? byte : byte >= 240 ? byte & 7 : byte >= 224 ? byte & 15 : byte >= 192 ? byte & 31 : code << 6 | (byte & 63);
             if (++at == length || ((uint8_t)text[at] & 192) != 128) add_code(n, code);
             byte = at < length ? lower(text[at]) : ' ';
         } while (is_long && in_word(byte));
-        n->words[n->num_words++] = end_hash(&hash);
+        n->words[n->num_words++] = hash_word(text + first, at - first);
         add_code(n, ' ');
     }
     if (!n->num_words) add_code(n, ' ');
 }
 
-/* Appends the row of a hash, if the table has it. */
-static inline void find(Ngrams *n, int64_t *rows, const TablePart *part, uint64_t hash) {
-    int64_t row = part->starts[hash >> part->shift];
-    while (row < part->count && part->hashes[row] < hash) row++;
-    if (row < part->count && part->hashes[row] == hash) n->rows[(*rows)++] = (int32_t)row;
+/* N-grams that are looked up together. */
+typedef struct {
+    Ngrams *n;
+    const TablePart *part;
+    uint64_t hashes[AHEAD];
+    int64_t waiting, rows, total; /* that wait, that the table has, and all */
+} Lookup;
+
+/* Appends the rows of the hashes that wait and are in the table. */
+static void look_up(Lookup *l) {
+    const TablePart *part = l->part;
+    int32_t first[AHEAD];
+    for (int64_t i = 0; i < l->waiting; i++) __builtin_prefetch(part->starts + (l->hashes[i] >> part->shift));
+    for (int64_t i = 0; i < l->waiting; i++) __builtin_prefetch(part->hashes + (first[i] = part->starts[l->hashes[i] >> part->shift]));
+    for (int64_t i = 0; i < l->waiting; i++) {
+        int64_t row = first[i];
+        while (row < part->count && part->hashes[row] < l->hashes[i]) row++;
+        if (row < part->count && part->hashes[row] == l->hashes[i]) l->n->rows[l->rows++] = (int32_t)row;
+    }
+    l->waiting = 0;
+}
+
+static inline void find(Lookup *l, uint64_t hash) {
+    l->hashes[l->waiting++] = hash, l->total++;
+    if (l->waiting == AHEAD) look_up(l);
 }
 
 /* Finds the rows of all n-grams of a kind; returns how many there are, and how many n-grams in `total`. */
 static int64_t find_all(Ngrams *n, const TablePart *part, int64_t *total) {
-    int64_t rows = 0;
-    *total = 0;
+    Lookup l = {.n = n, .part = part};
     for (int size = 1; !part->characters && size <= MAX_WORDS; size++)
-        for (int64_t at = 0; at + size <= n->num_words; at++, ++*total) find(n, &rows, part, size == 1 ? n->words[at] : hash_of(n->words + at, size));
+        for (int64_t at = 0; at + size <= n->num_words; at++) find(&l, size == 1 ? n->words[at] : hash_of(n->words + at, size));
     for (int size = MIN_CHARACTERS; part->characters && size <= MAX_CHARACTERS; size++)
         for (int64_t at = 0; at + size <= n->num_codes; at++) {
             /* at most one space, and that at an end */
             int inner = 0, both = n->spaces[at] && n->spaces[at + size - 1];
             for (int i = 1; i < size - 1; i++) inner |= n->spaces[at + i];
             if (inner || (both && size == MIN_CHARACTERS)) continue;
-            ++*total, find(n, &rows, part, hash_of(n->codes + at, size));
+            find(&l, hash_of(n->codes + at, size));
         }
-    return rows;
+    look_up(&l);
+    *total = l.total;
+    return l.rows;
 }
 
 static int compare_rows(const void *a, const void *b) {
@@ -241,6 +292,8 @@ static void add_part(const Table *t, Ngrams *n, const TablePart *part, int64_t t
     sort_rows(n->rows, count);
     for (int64_t at = 0; at < count; at += often) {
         for (often = 1; at + often < count && n->rows[at + often] == n->rows[at];) often++;
+        const float *weights = part->weights + n->rows[at] * t->outputs;
+        __builtin_prefetch(weights), __builtin_prefetch(weights + t->outputs - 1);
         double value = value_of(part, n->rows[at], often);
         squares += value * value;
     }
@@ -257,8 +310,20 @@ static void score_text(const void *job, int64_t text, int64_t thread) {
     const Table *t = job;
     int64_t start = text ? t->ends[text - 1] : 0;
     Ngrams n = ngrams_at(t->memory + t->per_thread * thread, t->longest);
+    int has_characters = 0;
+    for (int64_t kind = 0; kind < t->kinds; kind++) has_characters |= t->parts[kind].characters != 0;
+    if (!has_characters) n.codes = 0;
     read_text(&n, t->text + start, t->ends[text] - start);
     for (int64_t kind = 0; kind < t->kinds; kind++) add_part(t, &n, t->parts + kind, text);
+}
+
+static int64_t longest_of(const int64_t *ends, int64_t texts) {
+    int64_t longest = 0;
+    for (int64_t i = 0; i < texts; i++) {
+        int64_t length = ends[i] - (i ? ends[i - 1] : 0);
+        longest = length > longest ? length : longest;
+    }
+    return longest;
 }
 
 /* Adds to the scores (texts, outputs) of texts, and to their `counts` (2, texts): all n-grams, and those that are known.
@@ -266,14 +331,38 @@ static void score_text(const void *job, int64_t text, int64_t thread) {
 int score_by_table(const TablePart *parts, int64_t kinds, int64_t outputs, const char *text, const int64_t *ends, int64_t texts,
                    double *scores, double *counts, int64_t threads) {
     Table table = {parts, kinds, outputs, text, ends, scores, counts, texts, 0, 0, 0};
-    for (int64_t i = 0; i < texts; i++) {
-        int64_t length = ends[i] - (i ? ends[i - 1] : 0);
-        table.longest = length > table.longest ? length : table.longest;
-    }
+    table.longest = longest_of(ends, texts);
     table.per_thread = bytes_for(table.longest);
     table.memory = malloc(table.per_thread * threads);
     if (!table.memory) return NO_MEMORY;
     share_out(threads, texts, TOGETHER, score_text, &table);
     free(table.memory);
     return 0;
+}
+
+typedef struct {
+    const char *text;
+    const int64_t *ends;
+    uint64_t *hashes;
+    int64_t *counts;
+} WordHashes;
+
+static void hash_text(const void *job, int64_t text, int64_t thread) {
+    const WordHashes *h = job;
+    int64_t start = text ? h->ends[text - 1] : 0;
+    /* no text has more words than bytes */
+    Ngrams n = {.words = h->hashes + start};
+    (void)thread;
+    read_text(&n, h->text + start, h->ends[text] - start);
+    h->counts[text] = n.num_words;
+}
+
+/* Writes the hashes of the words of all texts one after the other, into memory for as many as there are bytes, and how many each
+ * text has; returns how many there are. */
+int64_t hash_words(const char *text, const int64_t *ends, int64_t texts, uint64_t *hashes, int64_t *counts, int64_t threads) {
+    WordHashes job = {text, ends, hashes, counts};
+    int64_t total = 0;
+    share_out(threads, texts, TOGETHER, hash_text, &job);
+    for (int64_t i = 0; i < texts; total += counts[i++]) memmove(hashes + total, hashes + (i ? ends[i - 1] : 0), 8 * counts[i]);
+    return total;
 }

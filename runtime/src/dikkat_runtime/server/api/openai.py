@@ -20,6 +20,7 @@ from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of, required, words
 from dikkat_runtime.server.segment_queue import Finish, Piece
 from dikkat_runtime.server.writing import Written, begin, read_writing
+from dikkat_runtime.tasks.generator import Prompt
 
 EVENTS = "text/event-stream"
 _NO_NAME = ("dummy", "tgi")
@@ -54,7 +55,6 @@ async def chat(call: Call) -> Response:
     prompt = _chat_prompt(call, model)
     name = "max_completion_tokens" if "max_completion_tokens" in call.fields else "max_tokens"
     options, stop = read_writing(call, call.fields, name, _DEFAULT_TOKENS["chat"])
-    call.count_characters([prompt])
     written = [await begin(call, model, prompt, options, stop)]
     if call.fields.flag("stream", False):
         return _stream(call, model, written, "chatcmpl", "chat.completion.chunk", _chat_delta)
@@ -100,8 +100,8 @@ def _model(call: Call) -> ServedModel:
     return call.catalog.named(name)
 
 
-def _chat_prompt(call: Call, model: ServedModel) -> str:
-    """Return the text of the messages, line by line; for a translator that of the last message of the user."""
+def _chat_prompt(call: Call, model: ServedModel) -> Prompt:
+    """Return the messages, line by line where a model has no chat template; for a translator the last of the user."""
     messages = call.fields.raw("messages")
     if not isinstance(messages, list) or not messages or not all(isinstance(entry, dict) for entry in messages):
         raise call.fields.wrong("messages", "must be a list of messages")
@@ -113,7 +113,11 @@ def _chat_prompt(call: Call, model: ServedModel) -> str:
         prompts = own[-1:]
     else:
         prompts = ["\n".join(text for _, text in texts)]
-    return call.fields.within_limits("messages", prompts)[0]
+    call.fields.within_limits("messages", prompts)
+    call.count_characters(prompts)
+    if model.kind == "lm" and model.model.chat:
+        return [("system" if role == "developer" else role, text) for role, text in texts]
+    return prompts[0]
 
 
 def _content(call: Call, content: Any) -> str:

