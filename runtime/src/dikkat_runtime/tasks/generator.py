@@ -71,12 +71,12 @@ class _Row:
 class Drafts:
     """Guesses of how one text goes on: as it did where its last tokens stood before (Saxena 2023).
 
-    To read one token of a draft takes up to 0.3 times as long as to read one alone (docs/performance.md), so there are
-    drafts while they have cost at most 2 % of all steps.
+    A draft takes as long as 0.3 steps, and 0.2 for each of its tokens (docs/performance.md), so there are drafts while
+    they have cost at most 2 % of all steps.
     """
 
     def __init__(self) -> None:
-        self._most, self._saved = 4, 0.5
+        self._most, self._saved = 2, 0.0
 
     def guess(self, text: Array, most: int) -> list[int]:
         """Return tokens that may follow `text` (T,), at most so many, or none."""
@@ -89,8 +89,9 @@ class Drafts:
 
     def record(self, drafted: int, right: int) -> None:
         """Learn from a step that has read a draft of so many tokens, of which the first were `right`."""
-        self._saved = min(2.0, self._saved + right - 0.3 * drafted + 0.02)
-        self._most = min(16, 2 * right + 2) if drafted else self._most
+        self._saved += 0.02
+        if drafted:
+            self._saved, self._most = min(2.0, self._saved + right - 0.3 - 0.2 * drafted), min(16, 2 * right + 2)
 
 
 class TextWriter:

@@ -24,7 +24,7 @@ from dikkat_runtime.tasks.translator import Translator
 
 STUDENT = "student"
 """Folder of the student, next to those of the members."""
-PAIRS_PER_PART = 10_000
+PAIRS_PER_PART = 2_000
 """Pairs whose translations are kept when the work is stopped."""
 
 
