@@ -63,6 +63,7 @@ def complaint(detail: ErrorDetails) -> str:
     kind: Any = detail["type"]
     template = PydanticKnownError(kind, facts or None).message_template
     facts = {name: int(fact) if isinstance(fact, float) and fact.is_integer() else fact for name, fact in facts.items()}
+    facts |= {"expected_plural": "" if 1 in facts.values() else "s"} if "{expected_plural}" in template else {}
     return Message(template[0].lower() + template[1:], facts)
 
 

@@ -91,15 +91,14 @@ class Checkpoint:
 
     def loaded(self) -> "Checkpoint":
         """Return the checkpoint with values. Raises `DataError` for one that is not finite, or `OutOfMemoryError`."""
-        weights, files = {}, self.opened()
+        weights, files = {}, self._opened()
         require_memory(self.path, "float32", sum(tensor.numel() for tensor in self.weights.values()))
         for name, (path, full) in counted(list(self.stored.items()), msg("weights read")):
             weights[name] = files[path].get_tensor(full)
             require_finite(weights[name], path, full)
         return replace(self, weights=weights)
 
-    def opened(self) -> dict[Path, Any]:
-        """Return the files of the weights, each of which gives a tensor by its name there."""
+    def _opened(self) -> dict[Path, Any]:
         return {path: safe_open(path, framework="pt") for path in {path for path, _ in self.stored.values()}}
 
 

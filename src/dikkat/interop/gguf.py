@@ -214,8 +214,7 @@ class GgufCheckpoint(Checkpoint):
     heads: Mapping[str, int]
     """Heads whose rows the converter put in pairs, by the names of their weights there."""
 
-    def opened(self) -> dict[Path, Any]:
-        """Return this, which gives a tensor by its name in the file."""
+    def _opened(self) -> dict[Path, Any]:
         return {self.path: self}
 
     def get_tensor(self, own: str) -> Tensor:

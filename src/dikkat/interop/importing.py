@@ -97,8 +97,7 @@ def read_foreign(folder: Path, layout: str | None = None, task: str | None = Non
                 return read(folder)
         if folder.suffix == SUFFIX:
             require_exists(folder)
-            file = GgufFile(folder)
-            theirs = gguf_settings(file)
+            theirs = gguf_settings(file := GgufFile(folder))
             model = read_family(folder, theirs, family_of(theirs), task, checkpoint=gguf_checkpoint(file, theirs))
             return _with_checked_tokenizer(replace(model, tokenizer=gguf_tokenizer(file)), folder)
     require_folder(folder)

@@ -72,7 +72,6 @@ def read_generation(folder: Path, config: ForeignSettings) -> tuple[ForeignSetti
     return settings, float(penalty), tuple(left_out)
 
 
-_STARTS = ("decoder_start_token_id", "forced_bos_token_id")  # what is read before the first token, and that one
 _UNKNOWN = ("<unk>", "[UNK]", "<|endoftext|>")
 _COPIES = ("shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight")
 
@@ -88,13 +87,15 @@ def read_pair(folder: Path, theirs: ForeignSettings, family: Family) -> ForeignT
     # by names, shapes and types first: numbers are read only where the whole file fits
     our_weights(rows, _each_once(checkpoint, rows), model, theirs.path, checkpoint.path)
     generation, length_penalty, left_out = read_generation(folder, theirs)
-    start, forced = (generation.values.get(name) for name in _STARTS)
-    theirs = theirs if start is None else ForeignSettings(theirs.path, {**theirs.values, _STARTS[0]: start})
+    start, forced = (generation.values.get(name) for name in ("decoder_start_token_id", "forced_bos_token_id"))
+    theirs = (
+        theirs if start is None else ForeignSettings(theirs.path, {**theirs.values, "decoder_start_token_id": start})
+    )
     orders, cutters = _vocabularies(folder, theirs, model)
     sizes = sized(model, orders)
     if forced is not None:
         if forced not in (others := orders[-1].rows[len(SPECIAL_TOKENS) :]):
-            raise DataError("{path}: no text begins with {name} = {value}", generation.path, _STARTS[1], shown(forced))
+            raise DataError("{path}: no text begins with forced_bos_token_id = {value}", generation.path, shown(forced))
         sizes = sizes.model_copy(update={"target_prefix": others.index(forced) + len(SPECIAL_TOKENS)})
     ours = our_weights(rows, _each_once(checkpoint.loaded(), rows), model, theirs.path, checkpoint.path)
     return ForeignTranslator(

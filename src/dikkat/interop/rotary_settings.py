@@ -9,7 +9,7 @@ from dikkat.nn.rotary import rotary_frequencies
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.text.foreign_json import shown
 
-_LOCAL, _LONG = "sliding_attention", ("longrope", "su")
+_LOCAL, _LONG, _MAX_WIDTH = "sliding_attention", ("longrope", "su"), 1 << 14
 
 
 def rotary_settings(
@@ -20,6 +20,8 @@ def rotary_settings(
     With a `kind` of layers, such as "full_attention", theirs may differ between kinds. Raises `DataError` for a scaling
     that is not known.
     """
+    if not 0 < width <= _MAX_WIDTH:
+        raise DataError("{path}: heads of {width} numbers are not supported", theirs.path, width)
     scaling = _scaling(theirs, kind)
     own = ForeignSettings(theirs.path, {**theirs.values, **scaling})
     named = ForeignSettings(theirs.path, scaling)

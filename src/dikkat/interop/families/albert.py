@@ -35,8 +35,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     theirs.require("num_hidden_groups", 1)
     theirs.require("inner_group_num", 1)
     theirs.require("position_embedding_type", "absolute")
-    usual = {"hidden_act": "gelu_new", "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    sizes = encoder_sizes(ForeignSettings(theirs.path, {**usual, **theirs.values}), 1e-12)
+    sizes = encoder_sizes(ForeignSettings(theirs.path, {"hidden_act": "gelu_new", **theirs.values}), 1e-12)
     return {**sizes, "embedding_dim": theirs.number("embedding_size", 128)}
 
 

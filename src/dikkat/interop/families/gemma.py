@@ -65,8 +65,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     model["inverse_temperature"] = 1 / math.sqrt(theirs.number("query_pre_attn_scalar", 256))
     for ours, name, default in (("attention", "attn", 50.0), ("logit", "final", 30.0)):
         default = default if kind == "gemma2" else 0.0
-        named = f"{name}_logit_softcapping"
-        model[f"{ours}_softcap"] = theirs.number(named, default) if theirs.values.get(named, default) else None
+        model[f"{ours}_softcap"] = theirs.values.get(f"{name}_logit_softcapping", default) or None
     if kind == "gemma3_text":
         model |= {"query_key_norm": "head", **window_frequencies(theirs, width, 1e4)}
     if "attention_window" not in model:
