@@ -238,6 +238,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "decoder_copy": [decoder, c_void_p, c_void_p, c_int64],
         "top_entries": [c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "normalizers": [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64],
+        "score_tokens": [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64],
         "searches_per_thread": [search, decoder],
         "score_by_table": [POINTER(TablePart), c_int64, c_int64, *[c_void_p] * 2, c_int64, *[c_void_p] * 2, c_int64],
         "search_until": [search, decoder, c_int64],
@@ -245,6 +246,8 @@ def _declare(loaded: ctypes.CDLL) -> None:
     for name, types in arguments.items():
         function = getattr(loaded, name)
         function.argtypes = types
-        function.restype = None if name.startswith(("top_", "norm", "pack_groups", "activate_")) else c_int
+        function.restype = (
+            None if name.startswith(("top_", "norm", "pack_groups", "activate_", "score_tokens")) else c_int
+        )
     for name in ("decoder_scratch", "searches_per_thread", "grouped_bytes"):
         getattr(loaded, name).restype = c_int64
