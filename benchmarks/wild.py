@@ -36,7 +36,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from benchmarks.harness import HERE, ROOT, fail, make_environment, note, parser
 
-from dikkat_runtime.documents.document_files import run_align, run_options
+from dikkat_runtime.documents.document_files import run_options
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.formats import FORMATS, find_format
 from dikkat_runtime.documents.segments import Options
@@ -261,7 +261,7 @@ def tried(files: Sequence[Path], ending: str, judge: Judge) -> dict[str, Any]:
 def through_model(files: Sequence[Path], run: Path) -> None:
     """Translate some files with a model; each must be read again, with as many texts."""
     translator = Translator.load(run)
-    options, align = run_options(run), run_align(run)
+    options, align = run_options(run), translator.inserter.align
     translate: Callable[[Sequence[str]], list[str]] = lambda texts: [  # noqa: E731
         result.text for result in translator.translate(list(texts))
     ]

@@ -155,13 +155,14 @@ class Calls:
         bits_of_seed(seed, torch.empty(entries))
 
     def ranking(self) -> None:
-        from dikkat_runtime.engine.options import log_normalizers, top
+        from dikkat_runtime.engine.options import log_normalizers, token_scores, top
         from dikkat_runtime.native.arrays import aligned
 
         rows, width = self.size(), self.size(1)
         values = aligned(self.numbers(rows, width).numpy())
         top(values, self._random.randint(1, width), 1 + self.either())
         log_normalizers(values, 1 + self.either())
+        token_scores(values, np.array([self._random.randrange(width) for _ in range(rows)]), 1 + self.either())
 
     def engine(self) -> None:
         """Encoder and decoder with all their ways of decoding, over a model of random sizes."""

@@ -118,8 +118,9 @@ def test_maps_and_vectors_have_no_column_for_a_mark(run: Path) -> None:
         TorchContexts(translator.model)(ids, written),
     )
     np.testing.assert_allclose(ours, theirs, atol=1e-4)
-    (scores,) = forced_scores(Translator.load(run, engine="native").engine, [ids], [written])
-    assert (scores.source_tokens, scores.attention.shape) == (len(ids), (len(written) + 1, len(ids)))
+    engine = Translator.load(run, engine="native").engine
+    (scores,) = forced_scores(engine, engine.encode([ids]), [written])
+    assert scores.attention.shape == (len(written) + 1, len(ids))
     np.testing.assert_allclose(scores.attention, maps[-1].mean(axis=0), atol=1e-4)
 
 

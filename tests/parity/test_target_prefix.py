@@ -124,7 +124,8 @@ def test_engines_agree_in_every_search_and_alone(imported: Path) -> None:
         assert alone[0] == ours[0]
         for own in (ours, theirs):
             # what search says of its hypotheses is what scoring them says
-            scored = forced_scores(reference.engine, sources, [hypotheses[0].tokens for hypotheses in own])
+            memory = reference.engine.encode(sources)
+            scored = forced_scores(reference.engine, memory, [hypotheses[0].tokens for hypotheses in own])
             for one, hypotheses in zip(scored, own, strict=True):
                 best = hypotheses[0]
                 total = one.log_probabilities[: len(best.tokens) + best.finished].sum()

@@ -19,6 +19,7 @@ int smoothed_softmax(void *logits, const int64_t *targets, int64_t rows, int64_t
                      float *likelihood, int wide, int threads);
 void top_entries(const float *values, int64_t rows, int64_t width, int64_t k, float *found, int64_t *places,
                  int64_t threads);
+void score_tokens(const float *values, const int64_t *tokens, int64_t rows, int64_t width, float *scores, int64_t threads);
 void normalizers(const float *values, int64_t rows, int64_t width, float *largest, float *log_sums, int64_t threads);
 int orthogonalize(float *matrices, int64_t count, int64_t height, int64_t width, int threads);
 double sum_of_squares(const void *x, int64_t entries, double *sums, int wide, int threads);
@@ -129,6 +130,8 @@ int main(void) {
     normalizers(x, N_ROWS, N_WIDTH, largest, sums, THREADS);
     show("largest", "exact", largest, N_ROWS);
     show("logarithms", "close", sums, N_ROWS);
+    score_tokens(x, targets, N_ROWS, N_WIDTH, found, THREADS);
+    show("scores of tokens", "close", found, 3 * N_ROWS);
     if (smoothed_softmax(x, targets, N_ROWS, N_WIDTH, 0.1f, largest, sums, 1, THREADS)) return 1;
     show("softmax", "close", x, N_ROWS * N_WIDTH);
     float *matrices = some(2 * 12 * 20, 1);

@@ -9,7 +9,7 @@ import numpy as np
 
 from dikkat.config import build_config
 from dikkat_runtime.engine.hypotheses import Memory
-from dikkat_runtime.engine.options import log_normalizers
+from dikkat_runtime.engine.options import log_normalizers, token_scores
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.compiled import token_positions
@@ -72,11 +72,17 @@ class _Steps:
         ]
         self._owners, self._written = list(range(len(self._sources))), [list[int]() for _ in self._sources]
 
-    def step(self, tokens: Sequence[int]) -> Array:
+    def step(self, tokens: Sequence[int], *, scored: bool = True) -> Array:
         self._engine.steps_taken += 1
         for written, token in zip(self._written, tokens, strict=True):
             written += [] if token == BOS_ID else [token]
-        return np.tile(self._logits, (len(tokens), 1))
+        return np.tile(self._logits if scored else self._logits[:0], (len(tokens), 1))
+
+    def states(self) -> Array:
+        return np.zeros((len(self._owners), 1))
+
+    def project(self, states: Array) -> Array:
+        return np.tile(self._logits, (len(states), 1))
 
     def attention(self) -> Array:
         weights = np.full((len(self._owners), self._width), 1 / self._width)
@@ -94,6 +100,9 @@ class _Steps:
 
     def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
         return log_normalizers(logits, 1)
+
+    def token_scores(self, logits: Array, tokens: Array) -> Array:
+        return token_scores(logits, tokens, 1)
 
 
 def attention_of(tokenizer: Tokenizer, source: str, target: str, links: Links) -> Array:

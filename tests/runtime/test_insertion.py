@@ -35,7 +35,7 @@ def test_the_gap_is_that_of_the_highest_score_in_double_precision(translator: Tr
     item = incomplete(translator, source, target, "Tom")
     (completed,) = translator.inserter([item])
     tokenizer, language = translator.tokenizer, translator.language
-    ids, source_ids = tokenizer.encode(target), list(item.source_ids)
+    ids, memory = tokenizer.encode(target), translator.engine.encode([item.source_ids])
     spans, source_spans = tokenizer.spans(target)[1], tokenizer.spans(source, language)[1]
     start, end = item.words[0].spans[0]
     own = [number for number, (first, last) in enumerate(source_spans) if first < end and last > start]
@@ -44,9 +44,9 @@ def test_the_gap_is_that_of_the_highest_score_in_double_precision(translator: Tr
     for offset in (0, 2, 6, 11, 14, 18, len(target) - 1):
         token = next(number for number, (_, last) in enumerate(spans) if last > offset)
         # the log-probability of the name after the tokens before the gap, by a pass of its own
-        (read,) = forced_scores(translator.engine, [source_ids], [[*ids[:token], name]])
+        (read,) = forced_scores(translator.engine, memory, [[*ids[:token], name]])
         order = 0.0
-        for number, looks in enumerate(forced_scores(translator.engine, [source_ids], [ids])[0].attention[:-1]):
+        for number, looks in enumerate(forced_scores(translator.engine, memory, [ids])[0].attention[:-1]):
             before, behind = looks[: own[0]].sum(), looks[own[-1] + 1 : -1].sum()
             order += (before - behind) * (1 if number < token else -1)
         text = f"{target[:offset]}Tom {target[offset:]}" if offset < len(target) - 1 else "A dog runs on the beach Tom."

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from dikkat_runtime.engine.options import log_normalizers, top
+from dikkat_runtime.engine.options import log_normalizers, token_scores, top
 from dikkat_runtime.errors import AbsentError
 from dikkat_runtime.native.arrays import aligned
 from dikkat_runtime.native.library import library
@@ -50,6 +50,21 @@ def test_normalizers_are_those_of_float64(width: int, spread: float) -> None:
     np.testing.assert_allclose(log_sums, exact, rtol=1e-6, atol=1e-6)
     # else a log-probability above 0
     assert float(log_sums.min()) >= 0.0
+
+
+@pytest.mark.parametrize("width", WIDTHS[1:])
+@pytest.mark.parametrize("spread", [0.0, 1.0, 30.0])
+def test_scores_of_tokens_are_those_of_float64(width: int, spread: float) -> None:
+    logits = random_logits(5, width, spread)
+    tokens = np.array([0, width - 1, width // 2, int(logits[3].argmax()), int(logits[4].argmin())])
+    exact = torch.from_numpy(logits.astype(np.float64)).log_softmax(dim=1).numpy()
+    others = np.where(np.arange(width) == tokens[:, None], -np.inf, exact).max(axis=1)
+    own = exact[np.arange(5), tokens]
+    expected = np.stack([own, own - others, -(np.exp(exact) * exact).sum(axis=1)], axis=1)
+    for threads in (1, 2):
+        np.testing.assert_allclose(token_scores(logits, tokens, threads), expected, rtol=2e-6, atol=2e-6)
+    with pytest.raises(IndexError, match="outside the vocabulary"):
+        token_scores(logits, tokens + width, 1)
 
 
 @pytest.mark.parametrize("width", [1000, 5000])

@@ -11,7 +11,6 @@ import pytest
 from tests.runtime.runs import translator_run
 from tools.phrasebook.generate import phrasebook
 
-from dikkat_runtime.documents.document_files import run_align
 from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.segments import Options
 from dikkat_runtime.engine.options import BeamOptions
@@ -43,7 +42,9 @@ def test_the_text_is_that_of_the_untagged_sentence(tmp_path: Path, precision: st
     chance = random.Random(44)
     sentences = [pair.source for pair in phrasebook("en-fr", SENTENCES, seed=44)]
     page = "".join(f"<p>{tagged(sentence, chance)}</p>\n" for sentence in sentences).encode()
-    document = translate_document(page, "a.html", translate, align=run_align(run), options=Options("en", "fr"))  # type: ignore[arg-type]
+    document = translate_document(
+        page, "a.html", translate, align=translator.inserter.align, options=Options("en", "fr")
+    )  # type: ignore[arg-type]
     lines = document.data.decode().split("\n")[:-1]
     plain = translate(sentences)
     assert len(lines) == len(plain) == SENTENCES

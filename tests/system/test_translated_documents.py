@@ -34,6 +34,8 @@ def test_out_needs_a_file_and_one_translation(dikkat: object, random_run: Path, 
     for more, message in (((), "name the FILE"), ((tmp_path / "a.po", "--scores"), "leave out --scores")):
         code, _, complaint = dikkat("translate", random_run, *more, "--out", target)  # type: ignore[operator]
         assert message in one_line(code, complaint, 2)
+    code, _, complaint = dikkat("translate", random_run, "--consistent")  # type: ignore[operator]
+    assert "--consistent is for documents; name one and --out, or leave it out" in one_line(code, complaint, 2)
     code, _, complaint = dikkat("translate", random_run, tmp_path / "a.po", "--out", target)  # type: ignore[operator]
     assert "a.po: cannot be read: No such file" in one_line(code, complaint, 66)
     assert not target.exists()

@@ -80,17 +80,17 @@ class TorchSteps:
         return int(self._cache.length) - self.forced
 
     @torch.inference_mode()
-    def step(self, tokens: Sequence[int]) -> Array:
-        """Logits (R, V) of the token that follows `tokens`, one for each row."""
+    def step(self, tokens: Sequence[int], *, scored: bool = True) -> Array:
+        """Logits (R, V) of the token that follows `tokens`, one for each row; see `Steps`."""
         ids = torch.tensor(list(tokens), device=self._device)
         with record_attention(self._attending, self._last.__eq__) as recorded:
             states = self._attending.step_states(ids, self._cache)
-            logits = np.array(in_range(self._attending.project(states), self._where).float().cpu().numpy())
+            logits = self._projected(states) if scored else np.empty((len(ids), 0), np.float32)
         # (B, H, rows, S) -> (R, S)
         (weights,) = next(iter(recorded.values()))
         self._looked_at = weights.mean(dim=1).flatten(0, 1).cpu().numpy()
         self._states = states.float().cpu().numpy()
-        if self._neighbours is not None:
+        if self._neighbours is not None and scored:
             owners = [owner for owner in self._owners for _ in range(self._beam_size)]
             self._neighbours.add_to(logits, self._states, owners)
         return logits
@@ -102,6 +102,15 @@ class TorchSteps:
     def states(self) -> Array:
         """The states (R, D) that the last logits were made of."""
         return self._states
+
+    def _projected(self, states: Float[Tensor, "N D"]) -> Array:
+        return np.array(in_range(self._attending.project(states), self._where).float().cpu().numpy())
+
+    @torch.inference_mode()
+    def project(self, states: Array) -> Array:
+        """The logits (N, V) that states (N, D) make."""
+        own = torch.from_numpy(np.ascontiguousarray(states)).to(self._device, self._attending.output_weight.dtype)
+        return self._projected(own)
 
     @torch.inference_mode()
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
@@ -147,6 +156,15 @@ class TorchSteps:
         """The largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
         largest = logits.max(axis=1, keepdims=True)
         return largest, np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
+
+    def token_scores(self, logits: Array, tokens: Array) -> Array:
+        """Log-probability, margin and entropy (N, 3) of one token (N,) of each row (N, M); see `Steps`."""
+        rows = np.arange(len(tokens))
+        scores = logits - np.add(*self.log_normalizers(logits))
+        others = scores.copy()
+        others[rows, tokens] = -np.inf
+        own, entropies = scores[rows, tokens], -(np.exp(scores) * scores).sum(axis=1)
+        return np.stack([own, own - others.max(axis=1), entropies], axis=1)
 
 
 def in_range(logits: Float[Tensor, "R V"], where: str) -> Float[Tensor, "R V"]:

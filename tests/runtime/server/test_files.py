@@ -12,6 +12,7 @@ from tests.runtime.server.asking import Served
 from dikkat_runtime.server.document_store import DocumentJob, DocumentStore
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.settings import Limits
+from dikkat_runtime.tasks.term_consistency import TermUnifier
 
 TEXT = f"{SENTENCES[0]}\n\n  {SENTENCES[1]}\n"
 
@@ -48,6 +49,20 @@ def test_a_file_is_translated_and_downloaded(server: Served) -> None:
     assert url.startswith("http://localhost/download_file/")
     assert server.client.get(url).content.decode() == expected(server)
     assert ".txt" in server.get("/frontend/settings")["supportedFilesFormat"]
+
+
+def test_a_document_has_one_translation_of_a_term_where_that_is_asked(
+    server: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loud(unify: TermUnifier, sources: list[str], targets: list[str]) -> tuple[list[str], str]:
+        assert sources == list(SENTENCES[:2])
+        return [target.upper() for target in targets], "2 texts changed"
+
+    monkeypatch.setattr(TermUnifier, "__call__", loud)
+    for asked, text in (("true", expected(server).upper()), ("false", expected(server))):
+        fields = {"source": "en", "target": "fr", "consistent": asked}
+        answer = server.client.post("/translate_file", files={"file": ("a.txt", TEXT.encode())}, data=fields)
+        assert server.client.get(answer.json()["translatedFileUrl"]).content.decode() == text
 
 
 def test_untranslatable_files_are_errors_in_the_shape_of_the_interface(server: Served) -> None:

@@ -205,7 +205,7 @@ from dikkat_runtime.server import workers
 async def main():
     workers._MODULE = "tests.runtime.server.misbehaving_worker"
     worker = await workers.Worker.start()
-    job = {"kind": "text", "source": "en", "target": "fr", "aligns": False, "seconds": 1e6, "memory": 1 << 30}
+    job = {"kind": "text", "source": "en", "target": "fr", "seconds": 1e6, "memory": 1 << 30}
     await worker.send(job, b"loop inside a library")
     print(worker.identity, flush=True)
     await asyncio.sleep(1000)

@@ -105,7 +105,6 @@ SCORES = ForcedScores(
     np.array([1.0, -2.0, 0.5, 30.0]),
     np.array([0.1, 0.7, 1.3, 0.2]),
     np.array([[0.8, 0.1, 0.1], [0.1, 0.7, 0.2], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]]),
-    2,
 )
 """Of three tokens and an end mark, over two source tokens and an end mark."""
 
@@ -182,7 +181,7 @@ def test_probabilities_are_those_of_the_features_and_the_kept_weights(run: Path)
             continue
         (translation,) = translator.translate([line], confidence=judge)
         ids, written = (translator.tokenizer.encode(text) for text in (line, translation.text))
-        (scores,) = forced_scores(translator.engine, [ids], [written])
+        (scores,) = forced_scores(translator.engine, translator.engine.encode([ids]), [written])
         links = judge.calibration.lexicon.compare(line, translation.text)
         confidence = translation.confidence
         assert confidence is not None

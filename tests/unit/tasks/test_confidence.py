@@ -34,8 +34,12 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_forced_scores_are_the_log_probabilities_of_the_model(run: Path) -> None:
     translator = WithModel.load(run, engine="torch")
     sources, targets = [[5, 6, 7], [9, 10, 11, 12]], [[8, 9], [20, 21, 22, 23]]
-    native = forced_scores(Translator.load(run, threads=1).engine, sources, targets)
-    for own in (native, forced_scores(translator.engine, sources, targets)):
+    for engine in (Translator.load(run, threads=1).engine, translator.engine):
+        memory = engine.encode(sources)
+        own = forced_scores(engine, memory, targets)
+        # what is looked at does not depend on logits
+        for looks, scores in zip(forced_scores(engine, memory, targets, scored=False), own, strict=True):
+            np.testing.assert_array_equal(looks.attention, scores.attention)
         for source, target, scores in zip(sources, targets, own, strict=True):
             with torch.inference_mode():
                 mask = torch.ones(1, len(source) + 1, dtype=torch.bool)
@@ -57,7 +61,7 @@ def test_what_reaches_beyond_the_learned_positions_is_improbable(tmp_path: Path)
     run = translator_run(tmp_path / "run", positions="learned", max_positions=12)
     source, target = [5, 6, 7], list(range(20, 34))
     for engine in (Translator.load(run, threads=1).engine, WithModel.load(run, engine="torch").engine):
-        (long,), (short,) = (forced_scores(engine, [source], [own]) for own in (target, target[:11]))
+        (long,), (short,) = (forced_scores(engine, engine.encode([source]), [own]) for own in (target, target[:11]))
         # the last of the twelve positions writes the end mark, or what comes instead
         np.testing.assert_allclose(long.log_probabilities[:11], short.log_probabilities[:11], atol=1e-5)
         assert np.isfinite(long.log_probabilities[11])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import tee
 from pathlib import Path
@@ -29,7 +29,8 @@ from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.notices import counted
 
 if TYPE_CHECKING:
-    from dikkat_runtime.documents.translation import Translate
+    from dikkat_runtime.documents.translation import Align, Translate
+    from dikkat_runtime.tasks.term_consistency import TermUnifier
     from dikkat_runtime.tasks.translations import OutputStyle, Translation, TranslationNotes
 
 BEAM = BeamOptions()
@@ -60,6 +61,9 @@ _Memory = Annotated[
     list[Path] | None,
     Option(help="Translation memory (.tmx, .tsv): what it holds comes back, what is like it is translated like it."),
 ]
+_Consistent = Annotated[
+    bool, Option("--consistent", help="With --out: a word has one translation in the whole document, that of most.")
+]
 _Prefix = Annotated[Path | None, Option(help="Beginning of the translation of each line, one per line.")]
 _Confidence = Annotated[bool, Option("--confidence", help="Probability before each text, faults after it.")]
 _Json = Annotated[bool, Option("--json", help="Write one JSON object per line, with the probability of each word.")]
@@ -73,6 +77,7 @@ def translate(
     file: Annotated[Path | None, Argument(help="Text, line by line; standard input if absent.")] = None,
     out: _Out = None,
     columns: _Columns = "",
+    consistent: _Consistent = False,
     beam: BeamOption = BEAM.beam_size,
     n_best: Annotated[int, Option(help="Translations per line; above 1, each as number, score, text.")] = 1,
     scores: Annotated[bool, Option("--scores", help="Number and score before each text.")] = False,
@@ -160,7 +165,8 @@ def _translate(options: Any) -> None:
         raise UsageError("--out writes one translation of each text; leave out --scores and --n-best")
     if options.prefix is not None:
         raise UsageError("--prefix is for lines; leave it out, or --out")
-    _translate_document(options, options.out, lambda texts: [one.text for one in stream(counted(texts))])
+    translated = partial(_translated, stream, translator.unify if options.consistent else None)
+    _translate_document(options, translated, translator.inserter.align)
     for note in translator.notes.glossary_lines(numbered=False):
         print_remark(note)
     return None
@@ -196,14 +202,25 @@ def _translate_lines(
         raise DataError("{lines}; it was left empty{more}", skipped[0], more)
 
 
-def _translate_document(options: Any, out: Path, translate: Translate) -> None:
-    from dikkat_runtime.documents.document_files import run_align, run_options, translate_file
+def _translated(
+    stream: Callable[..., Iterator[Translation]], unify: TermUnifier | None, texts: Sequence[str]
+) -> list[str]:
+    own, note = [one.text for one in stream(counted(texts))], ""
+    if unify is not None:
+        own, note = unify(texts, own)
+    if note:
+        print_remark(note)
+    return own
+
+
+def _translate_document(options: Any, translate: Translate, align: Align) -> None:
+    from dikkat_runtime.documents.document_files import run_options, translate_file
 
     if options.file is None:
         raise UsageError("--out writes a translated document; name the FILE to translate")
     reading = run_options(options.run, options.columns)
     with WorkProgress():
-        document = translate_file(options.file, out, translate, align=run_align(options.run), options=reading)
+        document = translate_file(options.file, options.out, translate, align=align, options=reading)
     for line in document.lines():
         print_remark(line)
 
@@ -230,6 +247,8 @@ def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str
 
 def decoding_options(asked: Any) -> DecodingOptions:
     """Return the decoding options that were asked for. Raises `UsageError` where they contradict each other."""
+    if asked.consistent and asked.out is None:
+        raise UsageError("--consistent is for documents; name one and --out, or leave it out")
     if asked.sample and (asked.glossary is not None or asked.prefix is not None):
         raise UsageError("--sample works with neither --glossary nor --prefix; leave it or them out")
     if asked.sample and (asked.beam != BEAM.beam_size or asked.n_best != 1):

@@ -1,10 +1,6 @@
 """Translate a document of one path into another: whole or not at all, and never over the input."""
 
-from functools import cache
 from pathlib import Path
-
-import numpy as np
-from numpy.typing import NDArray
 
 from dikkat_runtime.documents.documents import TranslatedDocument, translate_document
 from dikkat_runtime.documents.segments import Options
@@ -12,7 +8,6 @@ from dikkat_runtime.documents.translation import Align, Translate
 from dikkat_runtime.errors import UsageError
 from dikkat_runtime.files import probe_next_to, read_regular, reading_errors, write_atomically, write_errors
 from dikkat_runtime.run.config import read_config, section
-from dikkat_runtime.tasks.aligner import Aligner, word_spans
 
 MAX_DOCUMENT_SIZE = 512 << 20
 """Most bytes of a document, which is held in memory."""
@@ -46,21 +41,3 @@ def run_options(run: Path, columns: str = "") -> Options:
     source, target = (str(data.get(key) or "") for key in ("source_language", "target_language"))
     source_column, _, target_column = columns.partition(":")
     return Options(source, target, source_column or None, target_column or None)
-
-
-def run_align(run: Path) -> Align | None:
-    """Return the alignment of words by the model of a run directory, or None for a model without readable attention.
-
-    Its weights are read when the first sentence with a tag is aligned.
-    """
-    if not Aligner.computes(run):
-        return None
-
-    @cache
-    def aligner() -> Aligner:
-        return Aligner.load(run)
-
-    def align(source: str, target: str) -> NDArray[np.float32]:
-        return aligner().align(source, word_spans(source), target, word_spans(target))
-
-    return align

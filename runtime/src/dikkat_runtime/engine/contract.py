@@ -29,14 +29,17 @@ class Steps(Protocol):
     def forced(self) -> int:
         """The number of tokens that every target begins with, which are fed before and counted nowhere else."""
 
-    def step(self, tokens: Sequence[int]) -> Array:
-        """Return logits (R, V) of the token that follows `tokens`, one for each row."""
+    def step(self, tokens: Sequence[int], *, scored: bool = True) -> Array:
+        """Return logits (R, V) of the token that follows `tokens`, one for each row; (R, 0) where not `scored`."""
 
     def attention(self) -> Array:
         """Return the attention of the last step over the source, (R, S): the mean of the heads of the last layer."""
 
     def states(self) -> Array:
         """The states (R, D) that the last logits were made of."""
+
+    def project(self, states: Array) -> Array:
+        """Return the logits (N, V) that states (N, D) make, those of many steps in the time of a few."""
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
         """Continue with as many rows as `parents`; each continues that row, for its source in `owners`."""
@@ -58,6 +61,9 @@ class Steps(Protocol):
 
     def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
         """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
+
+    def token_scores(self, logits: Array, tokens: Array) -> Array:
+        """Return (N, 3) for one token (N,) of each row (N, M): log-probability, margin to the best other, entropy."""
 
 
 __all__ = ["EMPTY", "Engine", "EngineInfo", "EngineName", "Hypothesis", "Memory"]

@@ -80,21 +80,26 @@ class EnsembleSteps:
     def __init__(self, members: Sequence[Steps]) -> None:
         self._members, self.forced = members, members[0].forced
         self.limit = min((member.limit for member in members if member.limit is not None), default=None)
+        self.top, self.log_normalizers = members[0].top, members[0].log_normalizers
+        self.token_scores = members[0].token_scores
 
     @property
     def length(self) -> int:
         """The number of tokens that every row was fed so far."""
         return self._members[0].length
 
-    def step(self, tokens: Sequence[int]) -> Array:
+    def step(self, tokens: Sequence[int], *, scored: bool = True) -> Array:
         """Return the logarithm (R, V) of the mean probability of the token that follows `tokens`, one a row."""
-        total: Array | None = None
-        for member in self._members:
-            logits = member.step(tokens)
-            largest, log_sums = member.log_normalizers(logits)
-            probabilities = np.exp(logits - (largest + log_sums))
-            total = probabilities if total is None else total + probabilities
-        assert total is not None  # there is at least one member
+        logits = [member.step(tokens, scored=scored) for member in self._members]
+        return self._mean(logits) if scored else logits[0]
+
+    def project(self, states: Array) -> Array:
+        """Return the logarithm (N, V) of the mean probability after states (N, K * D)."""
+        parts = zip(self._members, np.split(states, len(self._members), axis=1), strict=True)
+        return self._mean([member.project(own) for member, own in parts])
+
+    def _mean(self, logits: Sequence[Array]) -> Array:
+        total: Array = sum(np.exp(own - np.add(*self.log_normalizers(own))) for own in logits)
         # a probability that is 0 in float32 stays the lowest finite logit, which constraints tell from what is banned
         return np.log(np.maximum(total / np.float32(len(self._members)), np.finfo(np.float32).tiny))
 
@@ -125,11 +130,3 @@ class EnsembleSteps:
             return None
         decoders[0].join(decoders[1:])
         return decoders[0].finish(sentences, penalties, n_best, early_stop_rank)
-
-    def top(self, values: Array, k: int) -> tuple[Array, Array]:
-        """Return the `k` largest of each row (N, M) and their indices, the lowest index first among equals."""
-        return self._members[0].top(values, k)
-
-    def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
-        """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
-        return self._members[0].log_normalizers(logits)

@@ -140,6 +140,10 @@ class _RecurrentBlock(_CrossBlock):
 # Score given translations with a translator: the probability and the attention of every token.
 
 
+_PROJECTED = 256
+"""Tokens whose logits are in memory at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class ForcedScores:
     """The scores of T target tokens, the end mark included, over S source tokens."""
@@ -152,8 +156,6 @@ class ForcedScores:
     """(T,): entropy of the distribution over the vocabulary, in nats."""
     attention: Array
     """(T, S): cross-attention of the last layer, the mean of its heads; rows sum to one."""
-    source_tokens: int
-    """Tokens of the source without an end mark, the first columns of `attention`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +168,7 @@ class ForcedStep:
     tokens: Array
     """(R,) their tokens here; the last of a target is the end mark."""
     logits: Array
-    """(R, V)."""
+    """(R, V), or (R, 0) where no logits are computed."""
     steps: Steps
 
     @property
@@ -174,17 +176,13 @@ class ForcedStep:
         """The largest logit of each row, and the logarithm of the sum of exp(logit - largest); (R, 1) each."""
         return self.steps.log_normalizers(self.logits)
 
-    def log_probabilities(self, tokens: Array) -> Array:
-        """Return the log-probability (R,) of one token (R,) for each row."""
-        largest, log_sums = self.normalizers
-        chosen = self.logits[np.arange(len(tokens)), tokens]
-        return np.asarray(chosen - largest[:, 0] - log_sums[:, 0])
 
-
-def forced_steps(engine: Engine, memory: Memory, targets: Sequence[Sequence[int]]) -> Iterator[ForcedStep]:
+def forced_steps(
+    engine: Engine, memory: Memory, targets: Sequence[Sequence[int]], *, scored: bool = True
+) -> Iterator[ForcedStep]:
     """Write the target of each source in `memory` (ids without end marks), and yield every step.
 
-    Of a target that is longer than `Steps.limit` only the beginning is written.
+    It has logits if `scored`. Of a target that is longer than `Steps.limit` only the beginning is written.
     """
     steps = engine.steps(memory, 1)
     wanted = [[*target, EOS_ID][: steps.limit] for target in targets]
@@ -192,7 +190,7 @@ def forced_steps(engine: Engine, memory: Memory, targets: Sequence[Sequence[int]
     tokens = [BOS_ID] * len(rows)
     position = 0
     while rows:
-        logits = steps.step(tokens)
+        logits = steps.step(tokens, scored=scored)
         chosen = np.array([wanted[row][position] for row in rows])
         yield ForcedStep(position, rows, chosen, logits, steps)
         position += 1
@@ -203,33 +201,28 @@ def forced_steps(engine: Engine, memory: Memory, targets: Sequence[Sequence[int]
 
 
 def forced_scores(
-    engine: Engine, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]
+    engine: Engine, memory: Memory, targets: Sequence[Sequence[int]], *, scored: bool = True
 ) -> list[ForcedScores]:
-    """Score each target after its source (ids without end marks; no source is empty), all side by side.
+    """Score the target of each source in `memory` (ids without end marks), all side by side.
 
-    Tokens beyond `Steps.limit`, which the model cannot write, have the probability 0.
+    Tokens beyond `Steps.limit`, which the model cannot write, have the probability 0, and so have all where only the
+    attention is asked for, not `scored`: most of the time goes to the words of the vocabulary.
     """
-    memory = engine.encode(sources)
-    columns: list[list[tuple[float, float, float]]] = [[] for _ in targets]
-    attention_rows: list[list[Array]] = [[] for _ in targets]
-    for step in forced_steps(engine, memory, targets):
-        largest, log_sums = step.normalizers
-        scores = step.logits - largest - log_sums
-        entropies = -(np.exp(scores) * scores).sum(axis=1)
-        rows = np.arange(len(step.targets))
-        own = scores[rows, step.tokens].copy()
-        scores[rows, step.tokens] = -np.inf
-        margins = own - scores.max(axis=1)
+    scores = [np.tile((-np.inf, -np.inf, 0.0), (len(target) + 1, 1)) for target in targets]
+    maps = [np.zeros((len(own) + 1, length)) for own, length in zip(targets, memory.lengths, strict=True)]
+    states: list[Array] = []
+    tokens: list[tuple[int, int, int]] = []
+    for step in forced_steps(engine, memory, targets, scored=False):
         attention = step.steps.attention()
-        for row, number in enumerate(step.targets):
-            columns[number].append((float(own[row]), float(margins[row]), float(entropies[row])))
-            attention_rows[number].append(attention[row, : memory.lengths[number]].copy())
-    results = []
-    for source, target, column, rows_of_target in zip(sources, targets, columns, attention_rows, strict=True):
-        unwritten = len(target) + 1 - len(column)
-        column += [(-np.inf, -np.inf, 0.0)] * unwritten
-        rows_of_target += [np.zeros_like(rows_of_target[0])] * unwritten
-        log_probabilities, margins, spread = np.array(column, np.float64).T
-        attention = np.array(rows_of_target, np.float64)
-        results.append(ForcedScores(log_probabilities, margins, spread, attention, len(source)))
-    return results
+        states.append(step.steps.states())
+        for row, (number, token) in enumerate(zip(step.targets, step.tokens.tolist(), strict=True)):
+            maps[number][step.position] = attention[row, : memory.lengths[number]]
+            tokens.append((number, step.position, token))
+    # the output matrix is read once for the tokens of many steps
+    every, steps = np.concatenate(states), step.steps
+    for start in range(0, len(tokens) if scored else 0, _PROJECTED):
+        some = tokens[start : start + _PROJECTED]
+        logits = steps.project(every[start : start + _PROJECTED])
+        for (number, position, _), own in zip(some, steps.token_scores(logits, np.array(some)[:, 2]), strict=True):
+            scores[number][position] = own
+    return [ForcedScores(own[:, 0], own[:, 1], own[:, 2], looks) for own, looks in zip(scores, maps, strict=True)]

@@ -14,8 +14,9 @@ from dikkat_runtime.engine.contract import PLAIN_SEARCH, EngineInfo, SearchReque
 from dikkat_runtime.engine.decoding import BeamDecoder, DecoderWeights
 from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, Sentence, not_finite, require_finite
 from dikkat_runtime.engine.neighbours import Neighbours
-from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of, log_normalizers, top
+from dikkat_runtime.engine.options import DecodingOptions, Precision, beam_of, log_normalizers, token_scores, top
 from dikkat_runtime.engine.position_tables import SINUSOIDAL, sinusoids
+from dikkat_runtime.engine.products import linear
 from dikkat_runtime.engine.settings import NATIVE, ModelSettings
 from dikkat_runtime.engine.shortlist import Shortlist
 from dikkat_runtime.engine.stepwise import stepwise_search
@@ -59,16 +60,17 @@ class StepDecoder(BeamDecoder):
         """The number of tokens that every row was fed so far."""
         return int(self._job.length) - self.forced
 
-    def step(self, tokens: Sequence[int]) -> Array:
-        """Return logits (R, V) of the token that follows `tokens`, one of the vocabulary for each row."""
+    def step(self, tokens: Sequence[int], *, scored: bool = True) -> Array:
+        """Return logits (R, V) of the token that follows `tokens`, one of the vocabulary for each row; see `Steps`."""
         job = self._job
         self._hold(job.length + 1)
         # the begin mark was fed before the token that is forced after it
         fed = [self._first if token == BOS_ID else token for token in tokens]
         ids, position = aligned(np.array(fed), np.int64), self._position()
         job.weights_out, job.states_out = ctypes.addressof(self._outputs), address(self._states)
-        logits = empty((job.rows, job.vocabulary))
-        if self._library.decoder_step(ctypes.byref(job), address(ids), address(position), address(logits)):
+        logits = empty((job.rows, job.vocabulary if scored else 0))
+        written = address(logits) if scored else None
+        if self._library.decoder_step(ctypes.byref(job), address(ids), address(position), written):
             raise IndexError("a token lies outside the vocabulary")
         job.length += 1
         return require_finite(logits, self._weights.where)
@@ -80,6 +82,10 @@ class StepDecoder(BeamDecoder):
     def states(self) -> Array:
         """The states (R, D) that the last logits were made of."""
         return self._states[: self._job.rows].copy()
+
+    def project(self, states: Array) -> Array:
+        """Return the logits (N, V) that states (N, D) make."""
+        return require_finite(linear(self._weights.linears[-1], states, self._job.threads), self._weights.where)
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
         """Continue with as many rows as `parents`; each continues that row, for its source in `owners`.
@@ -133,6 +139,10 @@ class StepDecoder(BeamDecoder):
     def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
         """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
         return log_normalizers(logits, int(self._job.threads))
+
+    def token_scores(self, logits: Array, tokens: Array) -> Array:
+        """Return log-probability, margin and entropy (N, 3) of one token of each row; see `Steps`."""
+        return token_scores(logits, tokens, int(self._job.threads))
 
 
 def _enter(sentence: Sentence, arrays: dict[str, Array], forced: int) -> None:

@@ -232,6 +232,15 @@ def log_normalizers(logits: Array, threads: int) -> tuple[Array, Array]:
     return largest, log_sums
 
 
+def token_scores(logits: Array, tokens: Array, threads: int) -> Array:
+    """Return what `Steps.token_scores` does."""
+    (rows, width), ids, scores = logits.shape, aligned(tokens, np.int64), empty((len(tokens), 3))
+    if len(ids) and not 0 <= ids.min() <= ids.max() < width:
+        raise IndexError("a token lies outside the vocabulary")
+    library()[0].score_tokens(address(logits), address(ids), rows, width, address(scores), threads)
+    return scores
+
+
 # Limit repetition: find tokens that a row must not repeat, and lower the logits of those it should not.
 
 

@@ -15,7 +15,7 @@ from dikkat_runtime.native.library_cache import LEVELS, source_digest
 
 ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
 """The numbers of the activations of layers.h, by the names of config.json."""
-_WITHOUT_RESULT = ("top_", "norm", "pack_groups", "grouped_rows", "activate_")
+_WITHOUT_RESULT = ("top_", "norm", "pack_groups", "grouped_rows", "activate_", "score_tokens")
 INDEX_ERROR, NOT_FINITE = 2, 3
 """What a kernel returns for an index that lies outside, and for states that are no finite numbers."""
 
@@ -240,6 +240,7 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "decoder_copy": [decoder, c_void_p, c_void_p, c_int64],
         "top_entries": [c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_int64],
         "normalizers": [c_void_p, c_int64, c_int64, c_void_p, c_void_p, c_int64],
+        "score_tokens": [c_void_p, c_void_p, c_int64, c_int64, c_void_p, c_int64],
         "searches_per_thread": [search, decoder],
         "hash_words": [*[c_void_p] * 2, c_int64, *[c_void_p] * 2, c_int64],
         "score_by_table": [POINTER(TablePart), c_int64, c_int64, *[c_void_p] * 2, c_int64, *[c_void_p] * 2, c_int64],

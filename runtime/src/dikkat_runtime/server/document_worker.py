@@ -22,7 +22,6 @@ from dikkat_runtime.documents.documents import translate_document
 from dikkat_runtime.documents.fragments import Structure
 from dikkat_runtime.documents.placement import MAX_WHOLE_LENGTH
 from dikkat_runtime.documents.segments import Options
-from dikkat_runtime.documents.translation import Align
 from dikkat_runtime.errors import DataError, DikkatError, came_of_memory
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.process_signals import end_with_parent
@@ -49,13 +48,13 @@ class ServerEngine:
         self._send, self._receive = send, receive
         self.batch_size: int | None = None
         """Sentences of one message; None for all."""
-        self.align: Align | None = None
-        """The alignment of words, None where the model gives no attention."""
+        self.unifies, self.notes = False, list[str]()
+        """Whether a term has one translation in a document, and what became of that."""
 
     def begin(self, job: Fields) -> None:
         """Serve another job."""
         self.batch_size = None if job["kind"] == "marked_up" else _AT_ONCE
-        self.align = self._word_weights if job["aligns"] else None
+        self.unifies, self.notes = job.get("consistent", False), []
 
     def count(self, characters: int, sentences: int) -> None:
         """Announce so much text to the server, which may end this process for it."""
@@ -71,9 +70,19 @@ class ServerEngine:
     def translate_best(self, texts: Sequence[str]) -> list[str]:
         """Return the best translation of each sentence of a document, after counting them."""
         self.count(sum(map(len, texts)), len(texts))
-        return [ranks[0] for ranks in self.translate(texts)]
+        return self.unified(texts, [ranks[0] for ranks in self.translate(texts)])
 
-    def _word_weights(self, source: str, target: str) -> Array:
+    def unified(self, texts: Sequence[str], targets: list[str]) -> list[str]:
+        """Return the translations of all texts of a document with one translation of each term, where that is asked."""
+        if not self.unifies:
+            return targets
+        fields = self._ask({"do": "unify", "texts": texts, "targets": targets})[0]
+        self.notes += [fields["note"]] if fields["note"] else []
+        unified: list[str] = fields["texts"]
+        return unified
+
+    def align(self, source: str, target: str) -> Array:
+        """Return weights (T, S) of the words of a translation on those of its source."""
         if len(source) * len(target) > MAX_MAP_SIZE:
             return np.zeros((len(word_spans(target)), len(word_spans(source))), np.float32)
         fields, data = self._ask({"do": "align", "source": source, "target": target})
@@ -114,15 +123,15 @@ def _text(job: Fields, data: bytes, engine: ServerEngine) -> Message:
     parts = split_text(text, job["source"], whole=MAX_WHOLE_LENGTH)
     segments = segments_of(parts)
     engine.count(len(text), len(segments))
-    translations = iter(engine.translate(segments))
-    written = "".join(part.text if part.is_fixed else next(translations)[0] for part in parts)
-    return {"do": "done", "remarks": []}, written.encode()
+    translations = iter(engine.unified(segments, [ranks[0] for ranks in engine.translate(segments)]))
+    written = "".join(part.text if part.is_fixed else next(translations) for part in parts)
+    return {"do": "done", "remarks": engine.notes}, written.encode()
 
 
 def _document(job: Fields, data: bytes, engine: ServerEngine) -> Message:
     options = Options(job["source"], job["target"])
     done = translate_document(data, job["name"], engine.translate_best, align=engine.align, options=options)
-    return {"do": "done", "remarks": done.lines()}, done.data
+    return {"do": "done", "remarks": [*done.lines(), *engine.notes]}, done.data
 
 
 def main() -> None:

@@ -18,7 +18,7 @@ from dikkat_runtime.run.config import KINDS, read_config
 from dikkat_runtime.server.fields import Fields
 from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.tasks.aligner import Aligner, CrossAttention, word_spans
+from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classifier, Regressor
 from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.corrections import KnownTranslations
@@ -204,8 +204,7 @@ def estimate_confidence(model: ServedModel, pairs: Sequence[tuple[str, str]]) ->
 
 def align_words(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[Array]:
     """Return weights (T, S) of the words of each translation over those of its source."""
-    align = model.aligner.align
-    return [align(source, word_spans(source), target, word_spans(target)) for source, target in pairs]
+    return [model.model.inserter.align(source, target) for source, target in pairs]
 
 
 _OTHERS: dict[str, type[OpenedModel]] = {

@@ -211,9 +211,7 @@ async def translate_contents(
 ) -> list[list[str]]:
     """Return the translations of each text by their rank, the best one first. Raises as `do_job`."""
     if sum(map(len, texts)) <= _MAX_INLINE_LENGTH:
-        translate, align = _waiting(call, task)
-        own_align = align if model.has_attention else None
-        return await asyncio.to_thread(translate_marked_up, translate, own_align, texts, model.source, options)
+        return await asyncio.to_thread(translate_marked_up, *_waiting(call, task), texts, model.source, options)
     fields, _ = await do_job(call, marked_up_job(call, model, texts, options, task), call.services.markup_turns)
     translations: list[list[str]] = fields["texts"]
     return translations

@@ -100,6 +100,13 @@ async def _served(call: Call, job: Job, worker: Worker) -> tuple[Fields, bytes]:
             await worker.send({"texts": [texts_of(translation) for translation in translations]})
             if job.document is not None:
                 job.document.translated += len(translations)
+        elif fields["do"] == "unify":
+            unify = job.task.model.model.unify
+            # beside the engine's queue: between the sentences of a document others get their turn
+            texts, note = await call.wait_for(
+                asyncio.ensure_future(asyncio.to_thread(unify, fields["texts"], fields["targets"]))
+            )
+            await worker.send({"texts": texts, "note": note})
         else:
             align = ModelTask(job.task.model, align_words)
             (weights,) = await call.compute(align, [(fields["source"], fields["target"])])
@@ -110,7 +117,6 @@ def _common(model: ServedModel, limits: Limits, size: int) -> Fields:
     return {
         "source": model.source,
         "target": model.target,
-        "aligns": model.has_attention,
         "seconds": limits.reading_seconds * (1 + size // READING_BYTES),
         "memory": limits.reading_bytes,
     }
@@ -161,17 +167,20 @@ async def begin_document(call: Call, model: ServedModel) -> tuple[DocumentJob, a
         raise RequestError("unavailable", "the server is about to end", retry_after=1)
     search = BeamOptions(beam_size=call.services.settings.beam_size)
     task = Translate(model, search, formality=model.formality_of(call.fields))
+    consistent = call.fields.flag("consistent", False)
     data = await upload.read()
     job = DocumentJob(name, call.owner)
     store = call.services.documents
     store.add(job)
     call.detach(call.services.settings.limits.document_seconds)
-    work = _translate(call, job, data, task, "text" if suffix == TEXT_SUFFIX else "document")
+    kind = "text" if suffix == TEXT_SUFFIX else "document"
+    work = _translate(call, job, data, task, kind, consistent)
     return job, store.run(job, work, call.share.move().close)
 
 
-async def _translate(call: Call, job: DocumentJob, data: bytes, task: Translate, kind: str) -> None:
+async def _translate(call: Call, job: DocumentJob, data: bytes, task: Translate, kind: str, consistent: bool) -> None:
     fields = {"kind": kind, "name": job.name, **_common(task.model, call.services.settings.limits, len(data))}
+    fields["consistent"] = consistent
     try:
         answer, written = await do_job(call, Job(fields, data, task, job), call.services.document_turns)
         # a disk may be slow

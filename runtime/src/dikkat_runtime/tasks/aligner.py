@@ -75,18 +75,6 @@ class Aligner:
         (source, source_spans), (target, target_spans) = _spans(reads, source), _spans(writes, target, language)
         return CrossAttention(source, target, source_spans, target_spans, weights)
 
-    def align(self, source: str, sources: Spans, target: str, targets: Spans) -> Array:
-        """Return weights (T, S) of the words at these characters; the row of a word sums to one, or is zero."""
-        (reads, writes), language = self._tokenizers, self._target_language
-        ids, target_ids = reads.encode(source), writes.encode(target, language)
-        if not ids or not target_ids:
-            return np.zeros((len(targets), len(sources)), np.float32)
-        # (L, H, T, S) -> (T, S)
-        weights = self._attention(ids, target_ids)[-1].mean(axis=0)
-        return word_weights(
-            weights, (targets, sources), (_spans(writes, target, language)[1], _spans(reads, source)[1])
-        )
-
 
 def word_weights(weights: Array, words: tuple[Spans, Spans], tokens: tuple[Spans, Spans]) -> Array:
     """Return weights (T', S') of target words on source words from those (T, S) of tokens.

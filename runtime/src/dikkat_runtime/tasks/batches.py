@@ -1,7 +1,7 @@
 """Group sentences into batches, and search the batches, some of them side by side."""
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, TypeVar
 
 from dikkat_runtime.engine.constraints import Constraint
 from dikkat_runtime.engine.contract import Engine, SearchRequest
@@ -13,6 +13,7 @@ from dikkat_runtime.native.cpu import free_threads
 from dikkat_runtime.notices import counted
 
 _Search = Callable[[Sequence[int]], list[list[Hypothesis]]]
+AnswerT = TypeVar("AnswerT")
 
 BATCH_SIZE = 128
 """Sentences that are searched together, where the engine asks for no other number."""
@@ -41,6 +42,15 @@ def length_batches(
         end = start + max(1, min(batch_size, batch_tokens // (lengths[order[start]] + 1)))
         yield order[start:end]
         start = end
+
+
+def by_length(lengths: Sequence[int], answer: Callable[[list[int]], Iterable[AnswerT]]) -> list[AnswerT | None]:
+    """Return what `answer` returns for the indices of each batch of `length_batches`, in order; None of empty ones."""
+    results: list[AnswerT | None] = [None] * len(lengths)
+    for batch in length_batches(lengths):
+        for index, own in zip(batch, answer(batch), strict=True):
+            results[index] = own
+    return results
 
 
 def search_all(

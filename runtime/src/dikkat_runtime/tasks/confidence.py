@@ -17,7 +17,7 @@ from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.strict_json import parse_json
-from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
+from dikkat_runtime.tasks.batches import by_length
 from dikkat_runtime.tasks.lexicon import Lexicon, WordLinks
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.repetition import is_loop
@@ -143,26 +143,22 @@ def word_features(
     scores: ForcedScores, words: Words, spans: Sequence[tuple[int, int]], links: WordLinks
 ) -> list[list[float]]:
     """Return for each word the numbers that `WORD_FEATURES` names; `spans` are those of the tokens in the text."""
-    log_p, parts = np.maximum(scores.log_probabilities, _FLOOR), links.target_spans
+    # lists, since arrays of a few numbers are slower
+    log_p, margins = (np.clip(own, _FLOOR, -_FLOOR).tolist() for own in (scores.log_probabilities, scores.margins))
+    entropies, of_target = scores.entropies.tolist(), links.target.tolist()
+    mean, mean_link = sum(log_p) / len(log_p), _mean(links.target)
     rows = []
     for word in words:
         first, last = word.span()
         own = [n for n, (start, end) in enumerate(spans) if start < last and max(end, start + 1) > first] or [0]
-        linked = [links.target[n] for n, (start, end) in enumerate(parts) if start < last and end > first]
+        linked = [of_target[n] for n, (start, end) in enumerate(links.target_spans) if start < last and end > first]
         first, last = own[0], own[-1]
-        features = (
-            log_p[own].min(),
-            log_p[own].mean(),
-            np.clip(scores.margins[own].min(), _FLOOR, -_FLOOR),
-            scores.entropies[own].max(),
-            log_p[first - 1] if first else 0.0,
-            log_p[last + 1] if last + 1 < len(log_p) else 0.0,
-            log_p.mean(),
-            len(own),
-            min(linked, default=0.0),
-            _mean(links.target),
-        )
-        rows.append(list(map(float, features)))
+        likely = [log_p[n] for n in own]
+        rows.append([
+            min(likely), sum(likely) / len(own), min(margins[n] for n in own), max(entropies[n] for n in own),
+            log_p[first - 1] if first else 0.0, log_p[last + 1] if last + 1 < len(log_p) else 0.0,
+            mean, float(len(own)), min(linked, default=0.0), mean_link,
+        ])  # fmt: skip
     return rows
 
 
@@ -262,12 +258,12 @@ class PairScorer:
         """Return the model's scores of each pair; None where the source has no tokens."""
         ids = self._source.encode_batch(list(sources), self.languages[0])
         written = self._target.encode_batch(list(targets), self.languages[1])
-        results: list[ForcedScores | None] = [None] * len(ids)
-        for batch in length_batches([len(source_ids) for source_ids in ids], BATCH_SIZE):
-            own = forced_scores(self._engine, [ids[index] for index in batch], [written[index] for index in batch])
-            for index, scores in zip(batch, own, strict=True):
-                results[index] = scores
-        return results
+
+        def scored(batch: Sequence[int]) -> list[ForcedScores]:
+            memory = self._engine.encode([ids[index] for index in batch])
+            return forced_scores(self._engine, memory, [written[index] for index in batch])
+
+        return by_length(list(map(len, ids)), scored)
 
     def spans(self, target: str) -> list[tuple[int, int]]:
         """Return the span of each token of a translation, without the space before it."""

@@ -250,7 +250,7 @@ class CorrectionMemory:
             memory = self._engine.encode([sources[number] for number in batch])
             states: list[list[Array]] = [[] for _ in batch]
             tokens: list[list[int]] = [[] for _ in batch]
-            for step in forced_steps(self._engine, memory, [targets[number] for number in batch]):
+            for step in forced_steps(self._engine, memory, [targets[number] for number in batch], scored=False):
                 for row, number, token in zip(step.steps.states(), step.targets, step.tokens.tolist(), strict=True):
                     states[number].append(row)
                     tokens[number].append(token)

@@ -18,8 +18,9 @@ from typing import TypeVar
 import numpy as np
 
 from dikkat_runtime.engine.contract import Engine
-from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
+from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
+from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
 from dikkat_runtime.tasks.compiled import token_positions
 from dikkat_runtime.tasks.confidence import words_of
@@ -68,12 +69,14 @@ class LossJudge:
             own = [items[asked[index]] for index in batch]
             texts = [text for item in own for text in (item.free, item.text)]
             ids = self._target.encode_batch(texts, self._languages[1])
-            scores = forced_scores(self._engine, [item.source_ids for item in own for _ in range(2)], ids)
-            for index, item, free, bound in zip(batch, own, scores[::2], scores[1::2], strict=True):
+            memory = self._engine.encode([item.source_ids for item in own for _ in range(2)])
+            scores = forced_scores(self._engine, memory, ids, scored=False)
+            for index, item, *both in zip(batch, own, scores[::2], scores[1::2], strict=True):
+                free, bound = (one.attention[:, : len(item.source_ids)] for one in both)
                 lost[asked[index]] = _falls(free, bound) or self._is_elsewhere(item, free, bound)
         return lost
 
-    def _is_elsewhere(self, item: Rewritten, free: ForcedScores, bound: ForcedScores) -> bool:
+    def _is_elsewhere(self, item: Rewritten, free: Array, bound: Array) -> bool:
         """Return whether a demanded word looks at its source less than the free translation, and not clearly."""
         if not item.demands:
             return False
@@ -82,7 +85,7 @@ class LossJudge:
         for demand in item.demands:
             positions = list(token_positions(source_tokens, demand.spans))
             own = list(token_positions(tokens, held_spans(item.text, [demand])))
-            before, after = (scores.attention[:, positions].sum(axis=1) for scores in (free, bound))
+            before, after = (looks[:, positions].sum(axis=1) for looks in (free, bound))
             if max(after[own], default=0.0) < min(CLEAR, max(before, default=0.0)):
                 return True
         return False
@@ -104,9 +107,8 @@ def counts_differ(item: Rewritten) -> bool:
     return repeated >= REPEATED or len(after) < SHORT * len(before)
 
 
-def _falls(free: ForcedScores, bound: ForcedScores) -> bool:
-    before, after = (scores.attention[:, : free.source_tokens].max(axis=0) for scores in (free, bound))
-    return bool(np.max(before - after, initial=0.0) >= UNCOVERED)
+def _falls(free: Array, bound: Array) -> bool:
+    return bool(np.max(free.max(axis=0) - bound.max(axis=0), initial=0.0) >= UNCOVERED)
 
 
 def _words(text: str) -> list[str]:

@@ -16,7 +16,7 @@ from dikkat_runtime.engine.forced_attention import forced_steps
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.special_tokens import UNK_ID
 from dikkat_runtime.tasks.aligner import balanced, best_run, is_sign, word_spans, word_weights
-from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches
+from dikkat_runtime.tasks.batches import by_length
 from dikkat_runtime.tasks.compiled import ConstraintCompiler, token_positions
 from dikkat_runtime.text.segmentation import is_spaceless
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -83,10 +83,9 @@ class WordInserter:
 
     def __call__(self, items: Sequence[Incomplete]) -> list[str]:
         """Return each translation with all its missing words, in order."""
-        results: dict[int, str] = {}
-        for batch in length_batches([len(item.source_ids) for item in items], BATCH_SIZE):
-            results |= zip(batch, self._completed([items[number] for number in batch]), strict=True)
-        return [results[number] for number in range(len(items))]
+        lengths = [len(item.source_ids) for item in items]
+        texts = by_length(lengths, lambda batch: self._completed([items[number] for number in batch]))
+        return [text or "" for text in texts]
 
     def gaps(self, source: str, source_ids: tuple[int, ...], target: str, offsets: Sequence[int]) -> list[int]:
         """Return the characters of `target` at which words meet that answer to the words meeting at these of `source`.
@@ -141,6 +140,15 @@ class WordInserter:
             chosen.append((first, last))
         return [(words[first][0], words[last - 1][1]) if last else (words[-1][1],) * 2 for first, last in chosen]
 
+    def align(self, source: str, target: str) -> Array:
+        """Return weights (T, S) of the words of a translation on those of its source; rows sum to one, or are zero."""
+        words, ids = (word_spans(target), word_spans(source)), self._source.encode(source, self._languages[0])
+        if not ids:
+            return np.zeros((len(words[0]), len(words[1])), np.float32)
+        (reading,) = self._readings([Incomplete(source, tuple(ids), target, ())])
+        tokens = self._target.spans(target, self._languages[1])[1], self._source.spans(source, self._languages[0])[1]
+        return word_weights(reading.attention[:-1], words, tokens)
+
     def _completed(self, items: Sequence[Incomplete]) -> list[str]:
         spans = [self._target.spans(item.target, self._languages[1]) for item in items]
         completed = []
@@ -163,13 +171,16 @@ class WordInserter:
             _Reading(np.full((len(own) + 1, len(first)), -np.inf), np.zeros((len(own) + 1, len(item.source_ids))))
             for item, own, first in zip(items, ids, firsts, strict=True)
         ]
-        for step in forced_steps(self._engine, memory, ids):
-            largest, log_sums = step.normalizers
+        scored = any(firsts)
+        for step in forced_steps(self._engine, memory, ids, scored=scored):
             attention = step.steps.attention()
+            largest, log_sums = step.normalizers if scored else (attention, attention)
             for row, number in enumerate(step.targets):
                 own = readings[number]
-                own.log_probabilities[step.position] = step.logits[row, firsts[number]] - largest[row] - log_sums[row]
                 own.attention[step.position] = attention[row, : own.attention.shape[1]]
+                if scored:
+                    likely = step.logits[row, firsts[number]] - largest[row] - log_sums[row]
+                    own.log_probabilities[step.position] = likely
         return readings
 
     def _first_token(self, word: str) -> int:

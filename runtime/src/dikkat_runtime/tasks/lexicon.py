@@ -68,16 +68,17 @@ class Lexicon:
 
     def compare(self, source: str, target: str) -> WordLinks:
         """Return how well the words of a source and of its translation explain each other."""
-        own_words, others = words(source), words(target)
-        links = np.zeros((len(own_words), len(others), 2))
-        for row, own in zip(links, own_words, strict=True):
+        spans = word_spans(target)
+        own_words, others = words(source), [target[start:end].lower() for start, end in spans]
+        best = [0] * len(own_words), [0] * len(others)
+        for row, own in enumerate(own_words):
             known = self.links.get(own, {})
             # numbers, and names that nobody has translated, stay as they are
             is_copied = not known or any(map(str.isdigit, own))
-            row[:] = [_COPIED if is_copied and own == other else known.get(other, _UNLINKED) for other in others]
-        best = (links.max(axis=axis, initial=0) / 1000 + 1e-3 for axis in (1, 0))
-        of_source, of_target = (np.log(values) for values in best)
-        return WordLinks(of_source[:, 1], of_target[:, 0], word_spans(target))
+            for column, other in enumerate(others):
+                if link := _COPIED if is_copied and own == other else known.get(other):
+                    best[0][row], best[1][column] = max(best[0][row], link[1]), max(best[1][column], link[0])
+        return WordLinks(*(np.log(np.array(values) / 1000 + 1e-3) for values in best), spans)
 
 
 def words(text: str) -> list[str]:

@@ -7,7 +7,7 @@ it, and all others stay. The model chooses among forms, suffixes and elisions.
 
 import re
 import unicodedata
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import NamedTuple
@@ -15,12 +15,11 @@ from typing import NamedTuple
 import numpy as np
 
 from dikkat_runtime.engine.contract import Engine
-from dikkat_runtime.engine.forced_attention import forced_steps
+from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.engine.hypotheses import Memory
 from dikkat_runtime.engine.options import DecodingOptions
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.special_tokens import EOS_ID
-from dikkat_runtime.tasks.batches import BATCH_SIZE, length_batches, search_all
+from dikkat_runtime.tasks.batches import BATCH_SIZE, by_length, search_all
 from dikkat_runtime.tasks.compiled import token_positions
 from dikkat_runtime.text.casing import capitalized
 from dikkat_runtime.text.demanded import Demanded, begins_sentence, held_spans
@@ -87,6 +86,16 @@ class _Change:
     """Characters before them that stay as they are."""
 
 
+class _Reading(NamedTuple):
+    """A translation as the tokenizer writes it, with the characters of its tokens and of those of its source."""
+
+    text: str
+    tokens: Sequence[Span]
+    source_tokens: Sequence[Span]
+    attention: Array
+    """(T, S)."""
+
+
 class _Way(NamedTuple):
     """A text that holds a term, and one whose likelihood counts before its own, or none."""
 
@@ -115,23 +124,17 @@ class TermPlacer:
 
     def __call__(self, items: Sequence[Lacking]) -> list[str | None]:
         """Return each translation with its terms, None where no word clearly translates the source of one."""
-        results: dict[int, str | None] = {}
-        for batch in length_batches([len(item.source_ids) for item in items], BATCH_SIZE):
-            results |= zip(batch, self._placed([items[number] for number in batch]), strict=True)
-        return [results.get(number) for number in range(len(items))]
+        lengths = [len(item.source_ids) for item in items]
+        return by_length(lengths, lambda batch: self._placed([items[number] for number in batch]))
 
     def _placed(self, items: Sequence[Lacking]) -> list[str | None]:
-        source_spans = self._source.spans_batch([item.source for item in items], self._languages[0])
-        spans = self._target.spans_batch([item.target for item in items], self._languages[1])
-        texts: list[str | None] = [written for written, _ in spans]
-        memory = self._engine.encode([item.source_ids for item in items])
+        memory, readings = self._read(items)
+        texts: list[str | None] = []
         changes: list[list[_Change]] = []
-        for number, (item, (_, tokens), attention) in enumerate(
-            zip(items, source_spans, self._attention(memory, items), strict=True)
-        ):
-            own = self._changes(item, tokens, spans[number], attention)
+        for item, reading in zip(items, readings, strict=True):
+            own = self._changes(item, reading)
             changes.append(own or [])
-            texts[number] = texts[number] if own else None
+            texts.append(reading.text if own else None)
         for turn in range(max(map(len, changes), default=0)):
             ways = {
                 number: self._ways(text, changes[number][turn])
@@ -142,32 +145,51 @@ class TermPlacer:
                 texts[number] = text
         return texts
 
-    def _attention(self, memory: Memory, items: Sequence[Lacking]) -> list[Array]:
-        """Return the attention (T, S) of the tokens of each translation, zero where the model can write no further."""
+    def _read(self, items: Sequence[Lacking]) -> tuple[Memory, list[_Reading]]:
+        """Return the states of the sources, and how the model reads each translation."""
+        source_spans = self._source.spans_batch([item.source for item in items], self._languages[0])
+        spans = self._target.spans_batch([item.target for item in items], self._languages[1])
+        memory = self._engine.encode([item.source_ids for item in items])
         ids = self._target.encode_batch([item.target for item in items], self._languages[1])
-        looks = [np.zeros((len(own) + 1, len(item.source_ids))) for item, own in zip(items, ids, strict=True)]
-        for step in forced_steps(self._engine, memory, ids):
-            attention = step.steps.attention()
-            for row, number in enumerate(step.targets):
-                looks[number][step.position] = attention[row, : looks[number].shape[1]]
-        return looks
+        scores = forced_scores(self._engine, memory, ids, scored=False)
+        return memory, [
+            _Reading(written, tokens, source_tokens, own.attention)
+            for (written, tokens), (_, source_tokens), own in zip(spans, source_spans, scores, strict=True)
+        ]
 
-    def _changes(
-        self, item: Lacking, source_tokens: Sequence[Span], read: tuple[str, Sequence[Span]], attention: Array
-    ) -> list[_Change] | None:
+    def translated_by(self, items: Sequence[Lacking]) -> list[list[str]]:
+        """Return the words that translate each span of the terms of each item, in order; "" where none clearly does.
+
+        None does where the tokenizer writes the translation otherwise.
+        """
+        lengths = [len(item.source_ids) for item in items]
+        readings = by_length(lengths, lambda batch: self._read([items[number] for number in batch])[1])
+        results = list[list[str]]()
+        for item, reading in zip(items, readings, strict=True):
+            spans = [span for term in item.terms for span in term.spans]
+            readable = reading if reading is not None and reading.text == item.target else None
+            words = self._translating(readable, spans) if readable else [None] * len(spans)
+            results.append([item.target[slice(*(own or (0, 0)))] for own in words])
+        return results
+
+    def _translating(self, reading: _Reading, spans: Sequence[Span], begun: int = 0) -> Iterator[Span | None]:
+        """Yield the words after `begun` characters that translate each of the `spans`, None where none clearly does."""
+        words = [word for word in self._words(reading.text, reading.tokens) if word[0] >= begun]
+        articles = {n for n, (start, end) in enumerate(words) if reading.text[start:end].lower() in self._articles}
+        for span in spans:
+            positions = list(token_positions(reading.source_tokens, [span]))
+            yield _translating(words, reading.tokens, reading.attention[:, positions].sum(axis=1), articles)
+
+    def _changes(self, item: Lacking, reading: _Reading) -> list[_Change] | None:
         """Return what to replace, the last word first; None where no word clearly translates a term."""
-        written, tokens = read
+        written = reading.text
         if not written.startswith(item.target[: item.begun]):
             return None
-        words = [word for word in self._words(written, tokens) if word[0] >= item.begun]
-        articles = {number for number, (start, end) in enumerate(words) if written[start:end].lower() in self._articles}
         taken = held_spans(written, item.kept)
         changes: list[tuple[Span, Demanded]] = []
         for term in item.terms:
             there = held_spans(written, [term])
-            for source_span in term.spans:
-                positions = list(token_positions(source_tokens, [source_span]))
-                own = _translating(words, tokens, attention[:, positions].sum(axis=1), articles)
+            for own in self._translating(reading, term.spans, item.begun):
                 if own is None or any(_overlap(own, other) for other in taken):
                     return None
                 taken.append(own)
@@ -239,12 +261,10 @@ class TermPlacer:
         """Return the log-probability of each text, without an end, as that of the source of this number."""
         scores: list[float] = []
         for start in range(0, len(asked), BATCH_SIZE):
-            batch = asked[start : start + BATCH_SIZE]
-            ids = self._target.encode_batch([text for _, text in batch], self._languages[1])
-            totals = np.zeros(len(batch))
-            for step in forced_steps(self._engine, memory.of([number for number, _ in batch]), ids):
-                totals[list(step.targets)] += np.where(step.tokens == EOS_ID, 0.0, step.log_probabilities(step.tokens))
-            scores += totals.tolist()
+            numbers, texts = zip(*asked[start : start + BATCH_SIZE], strict=True)
+            ids = self._target.encode_batch(texts, self._languages[1])
+            for own in forced_scores(self._engine, memory.of(numbers), ids):
+                scores.append(float(np.nan_to_num(own.log_probabilities[:-1], neginf=0.0).sum()))
         return scores
 
 

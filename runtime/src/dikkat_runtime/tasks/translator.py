@@ -36,6 +36,7 @@ from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
 from dikkat_runtime.tasks.reading import FORMALITY_MARKS, Manner, Reading, limits_of_run, usual_forms_of
 from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
+from dikkat_runtime.tasks.term_consistency import TermUnifier
 from dikkat_runtime.tasks.term_placement import TermPlacer
 from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes, translations_of
 from dikkat_runtime.text.glossary import Glossary
@@ -283,8 +284,7 @@ class Translator(OpenedModel):
         At first use it is fitted on the validation part there, which takes as long as to translate it, and kept in
         confidence.json; `on_progress` gets a message. Raises `MissingInputError` where there is neither.
         """
-        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
-        path, scorer = Path(run), PairScorer(self.engine, tokenizers, languages)
+        path, scorer = Path(run), PairScorer(*self._sides)
         calibration = Calibration.read(path)
         if calibration is None:
             # the judge is shown what the model reads
@@ -298,7 +298,7 @@ class Translator(OpenedModel):
             def translate(texts: Sequence[str]) -> list[str]:
                 return [translation.text for translation in self.stream(texts, BEAM, notes=notes)]
 
-            lexicon = Lexicon.fit(training_pairs(path, tokenizers, mixed=True))
+            lexicon = Lexicon.fit(training_pairs(path, self._sides[1], mixed=True))
             calibration = fit_calibration(pairs, translate, scorer, lexicon)
             calibration.write(path)
         return Judge(scorer, calibration)
@@ -311,7 +311,12 @@ class Translator(OpenedModel):
     @cached_property
     def constraints(self) -> ConstraintCompiler:
         """The compiler of constraints over tokens."""
-        return ConstraintCompiler((self.tokenizer, self.target_tokenizer), (self.language, self.target_language))
+        return ConstraintCompiler(*self._sides[1:])
+
+    @property
+    def _sides(self) -> tuple[Engine, tuple[Tokenizer, Tokenizer], tuple[str, str]]:
+        """The engine, and the tokenizers and languages of source and target."""
+        return self.engine, (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
 
     def known(self, memories: Sequence[KnownTranslations] | None = None) -> list[KnownTranslations]:
         """Return the corrections, then `memories`, by default those of the translator."""
@@ -331,15 +336,12 @@ class Translator(OpenedModel):
     @cached_property
     def correction_memory(self) -> CorrectionMemory:
         """The memory of corrections that search looks into."""
-        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
-        reading, longest = self.reading, self.limits.longest
-        return CorrectionMemory(self.engine, tokenizers, languages, reading, lambda: self.surrogates, longest)
+        return CorrectionMemory(*self._sides, self.reading, lambda: self.surrogates, self.limits.longest)
 
     @cached_property
     def inserter(self) -> WordInserter:
         """The part that puts words into translations that lack them."""
-        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
-        return WordInserter(self.engine, tokenizers, languages, self.constraints)
+        return WordInserter(*self._sides, self.constraints)
 
     @cached_property
     def reading(self) -> Reading:
@@ -352,13 +354,18 @@ class Translator(OpenedModel):
     @cached_property
     def keeper(self) -> DemandKeeper:
         """The part that makes translations hold what is demanded."""
-        tokenizers, languages = (self.tokenizer, self.target_tokenizer), (self.language, self.target_language)
-        return DemandKeeper(
-            self.inserter,
-            TermPlacer(self.engine, tokenizers, languages),
-            LossJudge(self.engine, tokenizers, languages),
-            self.constraints.takes_suffixes,
-        )
+        return DemandKeeper(self.inserter, self.placer, LossJudge(*self._sides), self.constraints.takes_suffixes)
+
+    @cached_property
+    def unify(self) -> TermUnifier:
+        """The part that gives each term of a document one translation."""
+        encode, longest = self.reading.encode, self.limits.longest
+        return TermUnifier(self.placer, PairScorer(*self._sides), encode, lambda: self.surrogates, longest)
+
+    @cached_property
+    def placer(self) -> TermPlacer:
+        """The part that puts terms into translations that lack them."""
+        return TermPlacer(*self._sides)
 
     @cached_property
     def surrogates(self) -> tuple[str, ...]:

@@ -26,9 +26,11 @@ from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
 from dikkat.torch_engine.texts import engine_in_memory
 from dikkat.training.translation import TranslationTask, Validator
+from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import DecodingOptions, Precision
 from dikkat_runtime.errors import msg
 from dikkat_runtime.run.metrics import settings_hash
+from dikkat_runtime.tasks import confidence
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.text_files import read_lines
 
@@ -81,6 +83,8 @@ def _signature(scorer: BLEU | CHRF) -> str:
 
 MEASURED_BATCHES = 2_000
 """Batches of which the padding is measured: they come in random order, so the first stand for all."""
+FITTED_PAIRS = 200
+"""Validation pairs from which on confidence is fitted at the end of training, not at its first use."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +162,19 @@ class TranslatorJob:
         return PrecisionTrial("chrf", len(sources), answers, score)
 
     def remarks(self, run: RunDirectory, rows: list[dict[str, Any]]) -> list[str]:
-        """Return why an adaptation stopped, and the score of all members together, where there are several."""
+        """Return why an adaptation stopped, and the score of all members together, where there are several.
+
+        Confidence is fitted, unless there are too few validation pairs to take long at its first use.
+        """
         config = run_config(run.read_config(), str(run.config))
         reasons = [why_stopped(rows, config)] if run.initial.exists() else []
+        sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
+        if len(sources) >= FITTED_PAIRS and why_not_native(run.read_config(), str(run.config)) is None:
+            (run.path / confidence.FILE).unlink(missing_ok=True)
+            calibration = Translator.load(run.path).judge(run.path).calibration
+            reasons.append(msg("confidence was fitted on {count:,} validation pairs", calibration.pairs))
         if config.training.members == 1:
             return reasons
-        sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         targets, scoring = scored_as_trained(targets, config)
         answers = Translator.load(run.path).stream(sources, DecodingOptions(scores=False))
         scores = score_translations([answer.text for answer in answers], targets, scoring)

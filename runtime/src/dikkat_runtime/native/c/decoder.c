@@ -29,8 +29,8 @@ static void step_in_thread(const void *job, int64_t thread, int64_t count) {
     step_rows(s->decoder, &s->activations, s->tokens, s->position, s->decoder->length, s->logits, &worker);
 }
 
-/* Twin: models/encoder_decoder.py, step; see step_rows(). The caller raises `length`. Returns 0, or INDEX_ERROR for a token
- * that the vocabulary lacks. */
+/* Twin: models/encoder_decoder.py, step; see step_rows(). The caller raises `length`. Without `logits` the step ends at the last
+ * block. Returns 0, or INDEX_ERROR for a token that the vocabulary lacks. */
 int decoder_step(const Decoder *d, const int64_t *tokens, const float *position, float *logits) {
     if (!are_inside(tokens, d->rows, d->vocabulary)) return INDEX_ERROR;
     Barrier barrier = {0};

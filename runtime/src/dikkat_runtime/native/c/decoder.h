@@ -362,7 +362,7 @@ static void look_at_neighbours(const Decoder *d, const Activations *a, float *lo
     for (int64_t row = share_start(d->rows, worker->number, worker); row < end; row++) {
         const float *state = a->input + row * step;
         if (d->states_out) memcpy(d->states_out + row * d->width, state, sizeof(float) * d->width);
-        if (d->neighbour_starts) add_neighbours(d, state, d->row_owners[row], logits + row * d->vocabulary);
+        if (logits && d->neighbour_starts) add_neighbours(d, state, d->row_owners[row], logits + row * d->vocabulary);
     }
 }
 
@@ -387,14 +387,14 @@ static void listed_logits(const Decoder *d, const Activations *a, float *logits,
 }
 
 /* The worker's part in a step, after which the team must wait for all: feeds each row its token, with what `positions` (n, D), the
- * first of them `first`, have for its place added; `logits` is (rows, V), of which `words` fill some. */
+ * first of them `first`, have for its place added; `logits` is (rows, V), of which `words` fill some, or null: none. */
 static void step_rows(const Decoder *d, const Activations *a, const int64_t *tokens, const float *positions,
                       int64_t first, float *logits, const Worker *worker) {
     embed(d, a, tokens, positions, first, worker), wait_for_all(worker);
     for (int64_t layer = 0; layer < d->layers; layer++) block_step(d, a, layer, worker);
-    if (d->words)
+    if (logits && d->words)
         listed_logits(d, a, logits, worker);
-    else
+    else if (logits)
         product(d, logits, d->vocabulary, a->input, padded(d->width), d->linears + LINEARS * d->layers, worker);
     if (!d->neighbour_starts && !d->states_out) return;
     wait_for_all(worker);

@@ -42,6 +42,45 @@ static void normalize_share(const void *job, int64_t r, int64_t thread) {
     n->log_sums[r] = log_sum_of_row(row, n->width, n->largest[r]);
 }
 
+typedef struct {
+    const float *values;
+    const int64_t *tokens;
+    int64_t width;
+    float *scores;
+} TokenScores;
+
+/* exp(entry - largest) times (entry - largest), summed. */
+static double weighted_sum_of_row(const float *row, int64_t width, float largest) {
+    double sum = 0.0;
+    for (int64_t start = 0; start < width; start += RANKED_CHUNK) {
+        int64_t end = smaller_of(start + RANKED_CHUNK, width);
+        float part = 0.0f;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = start; i < end; i++) part += exponential(row[i] - largest) * (row[i] - largest);
+        sum += part;
+    }
+    return sum;
+}
+
+static void score_share(const void *job, int64_t r, int64_t thread) {
+    const TokenScores *s = job;
+    const float *row = s->values + r * s->width;
+    int64_t token = s->tokens[r];
+    float largest = largest_entry(row, s->width), log_sum = log_sum_of_row(row, s->width, largest);
+    float before = largest_entry(row, token), after = largest_entry(row + token + 1, s->width - token - 1);
+    (void)thread;
+    s->scores[3 * r] = row[token] - largest - log_sum;
+    s->scores[3 * r + 1] = row[token] - (before > after ? before : after);
+    s->scores[3 * r + 2] = (float)(log_sum - weighted_sum_of_row(row, s->width, largest) / exp(log_sum));
+}
+
+/* Twin: torch_engine/engine.py, token_scores. Of one of `tokens` a row, inside it: its log-probability, how far it is above the best
+ * other, and the entropy of the row, into `scores` (rows, 3). */
+void score_tokens(const float *values, const int64_t *tokens, int64_t rows, int64_t width, float *scores, int64_t threads) {
+    TokenScores job = {values, tokens, width, scores};
+    share_out(team(rows * width, threads), rows, 1, score_share, &job);
+}
+
 /* Twin: decoding/ranking.py, _normalizers. `largest` and `log_sums` are (rows). */
 void normalizers(const float *values, int64_t rows, int64_t width, float *largest, float *log_sums, int64_t threads) {
     Normalizers job = {values, width, largest, log_sums};

@@ -13,7 +13,7 @@ from dikkat_runtime.server.document_store import DocumentJob
 from dikkat_runtime.server.endpoint import Endpoint
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
-from dikkat_runtime.server.schemas import TEXT, WHOLE, fields, required, words
+from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, required, words
 from dikkat_runtime.server.translation import AUTO, translator_for
 from dikkat_runtime.server.worker_jobs import begin_document
 
@@ -103,14 +103,14 @@ FILE = {"type": "string", "contentEncoding": "binary"}
 """JSON schema of an uploaded file."""
 _UPLOAD = fields(
     ("file", "target_lang"), file=FILE, target_lang=TEXT, source_lang=TEXT, filename=TEXT, model=TEXT,
-    formality=words(*FORMALITIES),
+    formality=words(*FORMALITIES), consistent=FLAG,
 )  # fmt: skip
 _TAKEN = required(document_id=TEXT, document_key=TEXT)
 _KEY = required(document_key=TEXT)
 _STATUS = fields(("document_id", "status"), document_id=TEXT, status=TEXT, billed_characters=WHOLE)
 _ONE = "/v2/document/{document_id}"
 _POST = ("POST",)
-_LTFILE = required(file=FILE, source=TEXT, target=TEXT)
+_LTFILE = fields(("file", "source", "target"), file=FILE, source=TEXT, target=TEXT, consistent=FLAG)
 _URL = required(translatedFileUrl=TEXT)
 
 ENDPOINTS = [

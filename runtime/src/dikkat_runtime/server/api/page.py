@@ -65,7 +65,7 @@ _ONE = "/page/documents/{document_id}"
 _GET, _POST = ("GET",), ("POST",)
 _KEY = required(key=TEXT)
 _TAKEN = required(id=TEXT, key=TEXT)
-_BODY = fields(("file", "model"), file=FILE, model=TEXT, filename=TEXT)
+_BODY = fields(("file", "model"), file=FILE, model=TEXT, filename=TEXT, consistent=FLAG)
 _STATUS = fields(
     ("status", "name", "segments", "translated"),
     status=TEXT, name=TEXT, segments=WHOLE, translated=WHOLE, problem=TEXT, remarks=list_of(TEXT),

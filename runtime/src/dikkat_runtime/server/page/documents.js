@@ -13,9 +13,11 @@ export function documentsPanel(served, messages) {
   const pair = pairChooser(served, { detects: false, changed: () => {} });
   const field = element("input", { type: "file", multiple: true, id: "files", class: "hidden-text", accept: served.files.join(","), onchange: () => { takeAll(field.files); field.value = ""; } });
   const megabytes = number(served.most_bytes / MEGABYTE);
+  const consistent = element("input", { type: "checkbox", id: "consistent" });
   const zone = element("div", { class: "pane drop" },
     element("label", { for: "files", class: "main-button" }, say("Choose a file")), field, element("span", {}, say("or drop it here")),
-    element("p", { class: "muted note" }, say("Kinds: {kinds}; up to {most} MB", { kinds: served.files.join(" "), most: megabytes }), " · ", say("Their layout, tags and placeholders stay.")));
+    element("p", { class: "muted note" }, say("Kinds: {kinds}; up to {most} MB", { kinds: served.files.join(" "), most: megabytes }), " · ", say("Their layout, tags and placeholders stay.")),
+    element("label", { for: "consistent" }, consistent, " ", say("One translation for each term of a file")));
   const list = element("ul", { class: "documents", "aria-label": say("Files") });
   for (const [name, over] of [["dragover", true], ["dragleave", false], ["drop", false]]) {
     zone.addEventListener(name, (event) => {
@@ -41,6 +43,7 @@ export function documentsPanel(served, messages) {
     const named = model || served.models.find((entry) => entry.source === source && entry.target === target)?.name;
     const body = new FormData();
     body.append("model", named);
+    body.append("consistent", consistent.checked);
     body.append("file", file, file.name);
     try {
       Object.assign(entry, await requestJson("/page/documents", { body }), { status: "queued" });
