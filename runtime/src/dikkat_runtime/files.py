@@ -109,10 +109,7 @@ def write_streaming(path: Path) -> Iterator[TextIO]:
 
 
 def probe_next_to(path: Path) -> None:
-    """Write and remove a file next to `path`, to learn before the work that the folder cannot be written.
-
-    Raises `OSError`.
-    """
+    """Write and remove a file next to `path`, to learn early that the folder cannot be written. Raises `OSError`."""
     probe = temporary_next_to(path)
     try:
         write_new(probe, b"\n")

@@ -122,10 +122,7 @@ class Lengths(Protocol):
 
 
 class Corpus:
-    """N pairs of id sequences; a sequence is read from disk when it is asked for.
-
-    Memory does not grow with N.
-    """
+    """N pairs of id sequences; a sequence is read from disk when it is asked for. Memory does not grow with N."""
 
     def __init__(self, ids: Ids, offsets: NDArray[np.int64], directory: Path | None = None) -> None:
         self.ids, self._offsets = ArrayRanges(ids), ArrayRanges(offsets)

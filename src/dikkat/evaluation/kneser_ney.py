@@ -64,8 +64,6 @@ class KneserNey:
 
 
 class _Order:
-    """The counts of the n-grams of one size."""
-
     def __init__(self, grams: Hashes, counts: NDArray[np.int64], contexts: Hashes) -> None:
         """`grams` rise, each once, with their `counts` and the hashes of their `contexts`."""
         self._grams, self._counts = grams, counts

@@ -96,16 +96,12 @@ def capture_attention(model: nn.Module, name: MapName, run: Callable[[], object]
     inputs: list[Tensor] = []
     outputs: list[Tensor] = []
 
-    def note_input(_: nn.Module, args: tuple[Tensor, ...], settings: dict[str, Tensor]) -> None:
-        inputs.append(args[0] if args else settings["query"])
-
-    def note_output(_: nn.Module, args: tuple[Tensor, ...]) -> None:
-        outputs.append(args[0])
-
     with (
         module.observe(seen.append),
-        module.register_forward_pre_hook(note_input, with_kwargs=True),
-        module.out_projection.register_forward_pre_hook(note_output),
+        module.register_forward_pre_hook(
+            lambda _, args, settings: inputs.append(args[0] if args else settings["query"]), with_kwargs=True
+        ),
+        module.out_projection.register_forward_pre_hook(lambda _, args: outputs.append(args[0])),
         torch.no_grad(),
     ):
         run()

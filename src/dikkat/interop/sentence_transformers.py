@@ -74,7 +74,6 @@ def dense_weights(folder: Path, shapes: Mapping[str, torch.Size]) -> dict[str, T
 
 
 def _modules(folder: Path) -> list[tuple[str, str]]:
-    """Kind and folder of each module."""
     path = folder / MODULES
     if not path.exists():
         return []

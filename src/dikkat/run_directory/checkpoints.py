@@ -214,10 +214,7 @@ def latest_checkpoint(parent: Path) -> Checkpoint | None:
 
 
 def checkpoint_folders(parent: Path) -> list[Path]:
-    """Return all folders of checkpoints, the newest first, sound or not.
-
-    Raises `DataError` when `parent` is not a folder.
-    """
+    """Return all folders of checkpoints, newest first, sound or not. Raises `DataError` where `parent` is no folder."""
     check_folder(parent)
     return [folder for _, folder in reversed(_list(parent))] if parent.is_dir() else []
 
@@ -325,7 +322,6 @@ def _open(step: int, folder: Path) -> Checkpoint:
 
 
 def _sizes(manifest: Mapping[str, Any], names: Collection[str]) -> dict[str, int]:
-    """Return the bytes of each file."""
     sizes = dict(manifest["bytes"])
     if set(sizes) != set(names) or not all(type(size) is int for size in sizes.values()):
         raise ValueError("it does not tell the size of each file")

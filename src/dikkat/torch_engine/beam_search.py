@@ -218,7 +218,6 @@ def _wider(tokens: Int[Tensor, "B k L"], length: int) -> Int[Tensor, "B k L2"]:
 
 
 def _rows(tokens: Int[Tensor, "B n L"], indices: Int[Tensor, "B m"]) -> Int[Tensor, "B m L"]:
-    """Rows of each sentence by their places."""
     return tokens.gather(1, indices.unsqueeze(-1).expand(-1, -1, tokens.shape[-1]))
 
 

@@ -189,10 +189,7 @@ class Stepper:
         return self._cache.length - self.forced
 
     def next_tokens(self, written: Int[Tensor, "R L"]) -> NextTokens:
-        """Run the model on the last tokens.
-
-        `written` are all tokens that each row has emitted, for limits on repetition.
-        """
+        """Run the model on the last tokens. `written` are all tokens of each row so far, for limits on repetition."""
         logits, blocked = self._model.step(self._tokens, self._cache), None
         if self._options.repetition_penalty != 1.0:
             logits = penalized(logits, written, self._options.repetition_penalty)

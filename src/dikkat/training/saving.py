@@ -26,16 +26,11 @@ CollectedFile = Callable[[], Path | None]
 """Returns the file of a state that was collected, or None of a single process; raises what kept it from the disk."""
 
 
-def not_collected() -> Path | None:
-    """Return None: a single process holds the whole state."""
-    return None
-
-
 @contextmanager
 def collecting(run: RunDirectory, optimizer: Optimizer, ranks: Ranks, step: int) -> Iterator[CollectedFile]:
     """Let the first rank write the state of all next to the checkpoints while the body runs, which moves it on."""
     if ranks.count == 1:
-        yield not_collected
+        yield lambda: None
         return
     named = run.path / "optimizer.safetensors"
     path = temporary_next_to(named)

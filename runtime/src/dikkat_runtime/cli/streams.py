@@ -157,10 +157,7 @@ def _reason(error: OSError, failure: str) -> str:
 
 
 def flush_output(is_leaving: bool = False) -> None:
-    """Write what is buffered for standard output.
-
-    Raises `DiskError` or `NoReaderError`, after which nothing waits any more.
-    """
+    """Write what is buffered for standard output. Raises `DiskError` or `NoReaderError`, after which nothing waits."""
     raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
     if isinstance(raw, _Output):
         raw.is_leaving = is_leaving

@@ -45,10 +45,7 @@ class Alignment:
         return size <= _MAX_MATRIX_SIZE and self._size + size <= _MAX_ALIGNMENT_SIZE
 
     def add(self, first_source: int, first_target: int, weights: Weights) -> None:
-        """Add weights (T, S) of the next sentence, whose first words have these numbers.
-
-        Rows sum to one, or are zero.
-        """
+        """Add weights (T, S) of the next sentence, whose first words have these numbers. Rows sum to one or to zero."""
         # (T, S) -> (T, S + 1)
         sums = np.zeros((weights.shape[0], weights.shape[1] + 1), np.float32)
         np.cumsum(weights, axis=1, out=sums[:, 1:])

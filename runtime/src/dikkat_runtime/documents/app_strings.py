@@ -223,8 +223,6 @@ def read_resources(data: bytes, name: str, options: Options) -> TextDocument:
 
 
 class _Resources:
-    """A reader of `strings.xml`."""
-
     def __init__(self, file: DecodedFile, options: Options) -> None:
         self.file, self._language = file, options.target_language
         self.segments: list[Segment] = []

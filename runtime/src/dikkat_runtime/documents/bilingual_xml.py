@@ -78,10 +78,7 @@ def with_states(tag: str, states: str) -> str:
 
 
 def inline_content(nodes: Iterable[Node]) -> Content:
-    """Return text and tags of the nodes inside a source.
-
-    The two halves of a pair may be separate elements (`bpt`, `sc`).
-    """
+    """Return text and tags of the nodes in a source. The halves of a pair may be separate elements (`bpt`, `sc`)."""
     row = list(nodes)
     if all(node.kind in ("text", "cdata") for node in row):
         return tuple(item for node in row for item in _texts(node))

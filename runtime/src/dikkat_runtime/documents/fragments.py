@@ -36,10 +36,7 @@ class Structure:
 
 
 def html_fragment(text: str, ignored: Collection[str] = ()) -> TextDocument:
-    """Read the texts of a piece of HTML like those of a page.
-
-    Elements named `ignored` (small letters) stay as they are.
-    """
+    """Read the texts of a piece of HTML like those of a page; elements named `ignored` (in small letters) stay."""
     return page_document(DecodedFile("text", text), Options(ignored_elements=frozenset(ignored)))
 
 

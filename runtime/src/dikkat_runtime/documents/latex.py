@@ -84,8 +84,6 @@ def read_latex(data: bytes, name: str, options: Options) -> TextDocument:
 
 
 class _Reader:
-    """A reader of parts of a file."""
-
     def __init__(self, file: DecodedFile) -> None:
         self.segments: list[Segment] = []
         self.remarks: Counter[str] = Counter()

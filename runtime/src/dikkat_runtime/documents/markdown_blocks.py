@@ -151,8 +151,6 @@ def _trimmed(line: _Line, first: int = 0) -> Span:
 
 
 class _Reader:
-    """A reader of lines one after the other."""
-
     def __init__(self, lines: list[_Line], remarks: Counter[str]) -> None:
         self._lines, self._remarks = lines, remarks
         self._block = Block()

@@ -69,8 +69,6 @@ def _heads(archive: Archive, name: str) -> Iterable[str]:
 
 
 class _Part:
-    """A reader of one part of the document."""
-
     has_space = True
     """True if a text may say that its white space counts."""
 

@@ -101,7 +101,6 @@ class Placement:
         return None
 
     def _assign_words(self, parent: _Node) -> None:
-        """Assign words to each of the children, inside those of `parent`."""
         low, high = parent.span
         self._free[low:high] = True
         pairs = [node for node in parent.children if node.last > node.first]
@@ -133,7 +132,6 @@ class Placement:
         return start, self._alignment.gains(node.first, node.last)[start - first : end - first]
 
     def _best(self, node: _Node, within: Span) -> tuple[Span, float]:
-        """Return the words that gain most for a pair, and their gain."""
         start, gains = self._gains(node, within)
         end = start + len(gains)
         # a sign goes with its neighbours, unless there are only signs

@@ -143,7 +143,6 @@ def _seconds(time: str) -> float:
 
 
 def _goes_on(one: _Cue, other: _Cue) -> bool:
-    """Return whether a sentence continues from one cue to the next."""
     text = _TAG.sub("", other.text).lstrip("-–—… \"'«“")
     before, after = _VOICE.findall(one.text), _VOICE.match(other.text)
     is_near = 0 <= other.begins - one.ends <= _MAX_GAP

@@ -24,8 +24,6 @@ INSIDE = "units inside another unit, not translated"
 
 @dataclass
 class _File(Elements):
-    """The nodes of a file and the edits found so far."""
-
     file: DecodedFile
     is_second: bool
     """True if it is XLIFF 2.x."""
@@ -243,8 +241,6 @@ Bilingual = tuple[Content, Content, str, bool]
 
 
 class _Unit(Elements):
-    """The nodes of a unit."""
-
     def cut_segments(self) -> Iterator[Bilingual]:
         """Yield the segments of a unit of XLIFF 1.2, whole or as another tool has cut it."""
         source, target, cut = (self.child(0, name) for name in ("source", "target", "seg-source"))

@@ -56,8 +56,6 @@ def read_yaml(data: bytes, name: str, options: Options) -> TextDocument:
 
 
 class _Reader:
-    """A reader of the events of a file."""
-
     def __init__(self, strings: AppStrings) -> None:
         self.strings, self._text = strings, strings.file.text
         self._frames = [_Frame()]

@@ -94,10 +94,7 @@ def verify_checksum(path: Path, actual: str, entry: Entry) -> None:
 
 
 def checksum_of_file(path: Path) -> str:
-    """Return the SHA-256 of a file, computed once in a process as long as the file does not change.
-
-    Raises `OSError`.
-    """
+    """Return the SHA-256 of a file, computed once in a process while the file does not change. Raises `OSError`."""
     with path.open("rb") as file:
         status = os.fstat(file.fileno())
         key = str(path), status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns

@@ -58,10 +58,7 @@ LIMITS = {
 
 
 def check_folder(path: Path) -> None:
-    """Check that a folder of a run is a folder, or missing.
-
-    Raises `DataError` for a link or a file, `MissingInputError`.
-    """
+    """Check that a folder of a run is one, or missing. Raises `DataError` for a link or a file, `MissingInputError`."""
     with reading_errors(path):
         kind = file_kind(path)
     if kind not in ("", "a folder") or (not kind and path.exists()):

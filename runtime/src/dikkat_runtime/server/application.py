@@ -181,7 +181,6 @@ class Application:
 
 
 def _secure(headers: list[tuple[bytes, bytes]], origin: str | None) -> None:
-    """Add the security headers of every answer."""
     headers.append(_NO_SNIFFING)
     if all(name != _POLICY[0] for name, _ in headers):
         headers.append(_POLICY)

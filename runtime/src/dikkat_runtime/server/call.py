@@ -60,13 +60,9 @@ class Access:
         if len(self._checked) < _MAX_CHECKED:
             self._checked.add(host)
 
-    def allows_origin(self, origin: str) -> bool:
-        """Return whether a page of another origin may read answers."""
-        return "*" in self._origins or origin.lower() in self._origins
-
     def check_origin(self, origin: str, host: str) -> None:
         """Raise `RequestError` for a request that a page of another origin makes."""
-        if _parts(origin).netloc.lower() != host.lower() and not self.allows_origin(origin):
+        if _parts(origin).netloc.lower() != host.lower() and not {"*", origin.lower()} & self._origins:
             raise RequestError(
                 "forbidden", "pages of this origin may not ask; start the server with --allow-origin URL"
             )

@@ -166,7 +166,6 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.close()
 
     def _is_idle(self) -> bool:
-        """Return whether no request is being answered."""
         return self.cycle is None or self.cycle.response_complete
 
     def _wait_for_head(self) -> None:

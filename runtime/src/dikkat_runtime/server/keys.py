@@ -70,10 +70,7 @@ class Key:
 
 
 def read_keys(path: Path) -> list[Key]:
-    """Return the keys of a file that only its owner may read.
-
-    Raises `MissingInputError`, `DataError` or `UsageError`.
-    """
+    """Return the keys of a file only its owner may read. Raises `MissingInputError`, `DataError` or `UsageError`."""
     try:
         with os.fdopen(open_regular(path, _MAX_FILE_SIZE), "rb") as file:
             _check_mode(path, file.fileno())

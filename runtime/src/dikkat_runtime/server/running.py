@@ -245,7 +245,6 @@ class _Server(uvicorn.Server):
 
 
 def _raise_file_limit() -> None:
-    """Raise the limit of open files to what the system allows."""
     with contextlib.suppress(ImportError, ValueError, OSError):
         import resource
 

@@ -66,8 +66,6 @@ def ray_share(workers: int | None, threads: int | None, address: str, shards: Se
 
 
 class _Actor:
-    """A worker in a process of Ray."""
-
     def __init__(self, job: Mapping[str, Any], fingerprint: Mapping[str, Any]) -> None:
         self._arguments = job, fingerprint
         self._worker: Worker | None = None

@@ -98,8 +98,6 @@ class Replies:
 
 
 class _Progress:
-    """A sender of progress at intervals."""
-
     def __init__(self, send: Send) -> None:
         self._send, self._last = send, time.monotonic()
 

@@ -61,7 +61,6 @@ def typed_words(tokenizer: Tokenizer, text: str, language: str = "") -> list[Typ
 
 
 def _words(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return start and end of each word."""
     inside = {index for start, end in spans for index in range(start + 1, end)}
     words: list[tuple[int, int]] = []
     for chunk in _CHUNK.finditer(text):

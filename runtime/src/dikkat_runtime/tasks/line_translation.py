@@ -96,8 +96,6 @@ Enclosed = Callable[[str, tuple[int, ...], str, Sequence[tuple[int, int]]], Sequ
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One line with its pieces."""
-
     text: str
     protected: Protected
     segments: Segments
@@ -235,7 +233,6 @@ class LineTranslator:
                 yield self._segmenter.by_sentences().segment([line.text])[0]
 
     def _parts(self, lines: Sequence[_Line]) -> list[_Part]:
-        """Return the requests for the pieces of lines."""
         pieces = [(line, number, piece) for line in lines for number, piece in enumerate(line.segments.pieces)]
         readings = [self._read(*entry) for entry in pieces]
         changed = [
@@ -306,7 +303,6 @@ class LineTranslator:
     def _judged(
         self, requests: Sequence[PieceRequest], results: Sequence[PieceResult], judge: Judge
     ) -> list[PieceResult]:
-        """Return the results with their confidences."""
         own = [result.translation for result in results]
         confidences = judge(
             [request.text for request in requests],

@@ -61,10 +61,7 @@ class Segments:
 
 
 class Segmenter:
-    """A segmenter cuts lines for a model with `limits`, in time linear in their length.
-
-    `encode` gives the ids of texts.
-    """
+    """A segmenter cuts lines for a model with `limits`, in linear time. `encode` gives the ids of texts."""
 
     def __init__(self, encode: Encode, limits: ReadingLimits, language: str = "") -> None:
         self._encode = encode

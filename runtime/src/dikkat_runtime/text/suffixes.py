@@ -85,7 +85,6 @@ def _rest_after(written: str, lemma: str) -> str | None:
 
 
 def _chains(letters: str) -> list[tuple[str, ...]]:
-    """Return the chains of suffixes that these letters may be."""
     if not are_suffixes(letters):
         return []
     if not letters:

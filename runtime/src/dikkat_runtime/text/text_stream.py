@@ -45,7 +45,6 @@ class TextStream:
         return self._before_stop(text, final=True)
 
     def _text(self) -> str:
-        """Return the text of the fresh tokens."""
         known, both = self._tokenizer.decode_batch([self._given_out, [*self._given_out, *self._fresh]])
         return both[len(known) :]
 

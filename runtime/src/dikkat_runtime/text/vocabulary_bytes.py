@@ -23,10 +23,7 @@ class VocabularyBytes:
     """The bytes of every token; a text is those of its tokens, but for a space at the beginning."""
 
     def __init__(self, tokens: Sequence[bytes], *, leading_space: bool) -> None:
-        """`tokens` are those of all ids, empty for special tokens.
-
-        With `leading_space` decoding takes off one space.
-        """
+        """`tokens` are those of all ids, empty for special tokens. With `leading_space` decoding drops one space."""
         self.tokens = tokens
         self.leading_space = leading_space
         self._ids = [number for number, token in enumerate(tokens) if token]
@@ -38,10 +35,7 @@ class VocabularyBytes:
 
     @classmethod
     def of(cls, entries: Sequence[str], kind: EntryKind, byte_of: Mapping[str, int], *, leading_space: bool) -> Self:
-        """Return the bytes of `entries`, of which the first are special tokens.
-
-        `byte_of` is the byte of each character.
-        """
+        """Return the bytes of `entries`, the first of them special tokens. `byte_of` is the byte of each character."""
         tokens = [entry.encode() for entry in entries]
         if kind == "bytes":
             tokens = [bytes(byte_of.get(character, 0) for character in entry) for entry in entries]

@@ -1,10 +1,9 @@
 """Files of pairs checked as a whole, and written again without what is wrong with them."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
-from typing import TextIO
 
 from dikkat.data.faults.check import EXAMPLES, DataCheck, Example, check_pairs, without_faults
 from dikkat.data.faults.pair_checks import NAMES, Fault
@@ -70,16 +69,12 @@ def write_cleaned(request: CheckRequest, check: DataCheck, out: Path) -> None:
     pairs = _pairs(request, request.data, choice, lambda line: None)
     with write_streaming(out) as kept, write_streaming(left_out_path(out)) as left_out:
         left_out.write("reason\tline\tsource\ttarget\n")
-        _sort(without_faults(pairs, check), kept, left_out)
-
-
-def _sort(judged: Iterable[tuple[Pair, Fault]], kept: TextIO, left_out: TextIO) -> None:
-    for pair, fault in judged:
-        texts = "\t".join(" ".join(text.split()) if _has_breaks(text) else text for text in pair[:2])
-        if fault is Fault.NONE:
-            kept.write(f"{texts}\n")
-        else:
-            left_out.write(f"{NAMES[fault]}\t{pair.line}\t{texts}\n")
+        for pair, fault in without_faults(pairs, check):
+            texts = "\t".join(" ".join(text.split()) if _has_breaks(text) else text for text in pair[:2])
+            if fault is Fault.NONE:
+                kept.write(f"{texts}\n")
+            else:
+                left_out.write(f"{NAMES[fault]}\t{pair.line}\t{texts}\n")
 
 
 def _has_breaks(text: str) -> bool:

@@ -287,7 +287,6 @@ def as_json(page: Page) -> str:
 
 
 def _longest_dense(sentences: Sequence[PageSentence]) -> int:
-    """The longest row that is stored whole."""
     shapes = [
         array.shape
         for sentence in sentences

@@ -269,7 +269,6 @@ def _check_texts(run: Path, texts: Sequence[str], ours: Sequence[str], theirs: S
 
 
 def _check_weights(translator: TrainedTranslator, again: ForeignTranslator, precision: str) -> None:
-    """Compare every weight that our own reader finds."""
     written = again.theirs()
     for name, tensor in named_weights(translator.model, translator.weights).items():
         other = written[name]

@@ -192,7 +192,6 @@ def _tied(where: Path, arrays: Mapping[str, Array]) -> dict[str, Any]:
 
 
 def _rows_of(where: Path, arrays: Mapping[str, Array], name: str) -> tuple[int, int]:
-    """The two sizes of a matrix."""
     if name not in arrays:
         raise DataError("{where}: the weight {name} is missing", where, name)
     if arrays[name].ndim != 2:

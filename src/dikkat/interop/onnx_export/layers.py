@@ -171,10 +171,6 @@ def feed_forward(graph: Graph, residual: Residual, network: FeedForward | GatedF
     return residual_sum(graph, residual, x, linear(graph, network.outer, hidden))
 
 
-def _relu(graph: Graph, x: str) -> str:
-    return graph.op("Relu", x)
-
-
 def _silu(graph: Graph, x: str) -> str:
     return graph.op("Mul", x, graph.op("Sigmoid", x))
 
@@ -191,7 +187,7 @@ def _gelu_tanh(graph: Graph, x: str) -> str:
 
 
 ACTIVATIONS: dict[str, Callable[[Graph, str], str]] = {
-    "relu": _relu,
+    "relu": lambda graph, x: graph.op("Relu", x),
     "silu": _silu,
     "gelu": _gelu,
     "gelu_tanh": _gelu_tanh,

@@ -54,7 +54,6 @@ class OnnxTranslator:
         return [row[: row.index(EOS_ID)] if EOS_ID in row else row for row in rows]
 
     def _encoded(self, sources: Sequence[Sequence[int]]) -> Arrays:
-        """Return the memory and the mask of sources."""
         ids, mask = padded([source_ids(row, self._add_source_eos) for row in sources])
         feeds = {"input_ids": ids, "attention_mask": mask.astype(np.int64)}
         memory = self._encoder.run(["last_hidden_state"], feeds)[0]

@@ -114,13 +114,6 @@ def attention_rows(parameters: bool = False) -> list[Row]:
     return [*layer("attention.in_projection", *(f"W_{part}" for part in _PARTS))]
 
 
-def wrapper_rows(num_heads: int) -> list[Row]:
-    """Heads that are objects of their own: all queries, then all keys, then all values."""
-    return [
-        *layer("attention.in_projection", *(f"heads.{head}.W_{part}" for part in _PARTS for head in range(num_heads)))
-    ]
-
-
 LAYOUTS = ("d2l", "d2l-mxnet", "nyu", "scratch")
 
 
@@ -170,7 +163,10 @@ def _table(model: nn.Module, layout: str) -> tuple[str, list[Row]]:
         case SelfAttention_v1() | SelfAttention_v2() | CausalAttention():
             return "scratch", attention_rows(isinstance(model, SelfAttention_v1))
         case MultiHeadAttentionWrapper():
-            return "scratch", wrapper_rows(model.attention.num_heads)
+            # heads that are objects of their own: all queries, then all keys, then all values
+            heads = range(model.attention.num_heads)
+            theirs = (f"heads.{head}.W_{part}" for part in _PARTS for head in heads)
+            return "scratch", [*layer("attention.in_projection", *theirs)]
         case MultiHeadAttention():
             return "scratch", [*attention_rows(), *layer("attention.out_projection", "out_proj")]
     raise ValueError(f"{type(model).__name__} is no class of a document whose weights have a layout")

@@ -8,10 +8,7 @@ from dikkat_runtime.errors import UsageError, msg
 
 
 def find_device(name: Device) -> torch.device:
-    """Return the device of that name.
-
-    Raises `UsageError` for a GPU that PyTorch does not see.
-    """
+    """Return the device of that name. Raises `UsageError` for a GPU that PyTorch does not see."""
     if name == "cuda" and not torch.cuda.is_available():
         why = msg("sees no GPU" if torch.version.cuda else "was built without CUDA")
         raise UsageError("device cuda: the installed PyTorch ({version}) {reason}; use cpu", torch.__version__, why)

@@ -75,10 +75,7 @@ def run_config(settings: dict[str, object], where: str) -> RunConfig:
 
 
 def without_translating(config: RunConfig, where: str) -> RunConfig:
-    """Return `config` unchanged.
-
-    Raises `UsageError` where it asks for something that only a translator can be trained with.
-    """
+    """Return `config`. Raises `UsageError` where it asks for something that only a translator can be trained with."""
     for setting, is_asked in (
         ("training.bidirectional_share", config.training.bidirectional_share),
         ("training.guided_weight", config.training.guided_weight),

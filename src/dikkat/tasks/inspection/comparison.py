@@ -51,8 +51,6 @@ class Way:
 
 
 class _Opened:
-    """One of the two runs."""
-
     def __init__(self, run: Path, way: Way) -> None:
         self.run, self.way = run, way
         self.model: Any = load(run)

@@ -63,10 +63,7 @@ class HeadSubject:
 
 
 def spread(count: int, most: int, path: Path) -> list[int]:
-    """Return at most `most` indices below `count`, evenly spread.
-
-    Raises `DataError` naming `path` when there is no text.
-    """
+    """Return at most `most` indices below `count`, evenly spread. Raises `DataError` naming `path` without any text."""
     if not count:
         raise DataError("{path}: there is no text to examine the heads on", path)
     return [int(index) for index in np.unique(np.linspace(0, count - 1, most).astype(int))]

@@ -84,7 +84,6 @@ class LanguageModelEvaluation:
         ]
 
     def _baselines(self) -> list[str]:
-        """What needs no training says of the same text."""
         lines: list[str] = []
         if self.gzip_bytes:
             lines.append(msg("gzip alone: {bits:.4f} bits a byte", 8 * self.gzip_bytes / self.num_bytes))
