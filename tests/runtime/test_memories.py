@@ -93,13 +93,14 @@ def test_what_a_memory_does_not_say_is_told_with_the_count(tmp_path: Path) -> No
         ("en", "It rains.", "tr", "Yağmur yağıyor. Kedi evde kaldı. Köpek ise bütün gün bahçede koştu."),
         ("en", "Saved %d files.", "tr", "%d dosya kaydedildi."),
         ("en", "Open &lt;file&gt;.", "tr", "&lt;dosya&gt; aç."),
+        ("en", "%s of %d", "tr", "%2$d içinde %1$s"),
     )
     memory = read_memory(path, ("en", "tr"), notes.append)
     kept = [("one small thing", "tek küçük şey"), ("OK", "OK"), ("Saved %d files.", "%d dosya kaydedildi.")]
-    kept.append(("Open <file>.", "<dosya> aç."))
+    kept += [("Open <file>.", "<dosya> aç."), ("%s of %d", "%2$d içinde %1$s")]
     assert memory.kept == kept
     (note,) = notes
-    assert note.startswith(f"memory {path}: 4 pairs")
+    assert note.startswith(f"memory {path}: 5 pairs")
     for reason in (
         "1 not translated",
         "1 with nothing on a side",

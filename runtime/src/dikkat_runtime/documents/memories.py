@@ -70,15 +70,12 @@ def _fault(source: str, target: str) -> str:
     if is_copy(source, target):
         return msg("not translated")
     # the name of a tag may be translated, as that of <file>
-    if placeholders_differ(source, target) or _tags(source) != _tags(target):
+    tags, more = (sum(count for (kind, _), count in spans(text).items() if kind == "tag") for text in (source, target))
+    if placeholders_differ(source, target) or tags != more:
         return msg("with other placeholders or tags in the translation")
     if sentences_differ(source, target) or ratio(source, target) > RATIO:
         return msg("with more sentences or far more text on one side")
     return ""
-
-
-def _tags(text: str) -> int:
-    return sum(count for (kind, _), count in spans(text).items() if kind == "tag")
 
 
 def _foreign_likeness(known: KnownTranslations, translator: Translator) -> float | None:

@@ -121,10 +121,10 @@ class Weights:
             down, dtype, pair = down.reshape(-1, RANKS, down.shape[1] // 2, 2).swapaxes(1, 2), "i1", 2
         # (outputs, R) -> (panels, R / pair, outputs of a panel, pair)
         up = up.reshape(-1, PANEL, up.shape[1] // pair, pair).swapaxes(1, 2)
-        kept = [aligned(down, dtype), aligned(up, dtype), aligned(np.pad(scales, (0, more)))]
-        self._kept.extend(kept)
-        adapted.rank = len(kept[2])
-        adapted.down, adapted.up, adapted.low_scales = map(address, kept)
+        both, low = aligned(np.concatenate((down.ravel(), up.ravel())), dtype), aligned(np.pad(scales, (0, more)))
+        self._kept.extend((both, low))
+        adapted.rank, adapted.low_scales = len(low), address(low)
+        adapted.down, adapted.up = address(both), address(both[down.size :])
         return adapted
 
     def matrix(self, weight: Array, bias: Array | None = None, *, is_kept: bool = True) -> Linear:

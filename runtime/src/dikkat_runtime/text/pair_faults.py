@@ -43,10 +43,10 @@ def width(text: str) -> int:
 
 COPY_WORDS = 3
 """Words from which on equal sides are taken for an untranslated line; shorter ones are names and the like."""
-RATIO = 2.8
-_SLACK = 6
-"""Characters that a short text may be longer than its translation without a reason."""
+RATIO, _SLACK = 2.8, 6
+"""How much longer a side may be, and characters that a short text may be longer without a reason."""
 SENTENCES_FROM = 2
+_ORDER = re.compile(r"(?<=^%)\d+\$")
 _ENDS = re.compile("[.!?…。！？؟।]+[\"'”’»)\\]]*(?:\\s+|$|(?<=[。！？]))")
 
 
@@ -62,7 +62,7 @@ def placeholders_differ(source: str, target: str) -> bool:
     if not any(sign in source or sign in target for sign in "%{@"):
         return False
     ours, theirs = (
-        Counter({key: count for key, count in spans(text).items() if key[0] in ("placeholder", "e-mail")})
+        Counter(_ORDER.sub("", mark) for kind, mark in spans(text).elements() if kind in ("placeholder", "e-mail"))
         for text in (source, target)
     )
     return ours != theirs

@@ -50,19 +50,16 @@ OLD_PAIRS_PER_NEW = 2.0
 """Share of pairs of the base among those to train on, as a multiple of the new ones."""
 FIXED_DATA = ("source_language", "target_language", "vocabularies")
 """Settings of the data that belong to the vocabulary."""
-MAX_SCORED = 500
-"""Sentences of the new held-out part that are translated for the scores before and after."""
-MAX_GENERAL = 200
-"""The same of the general part."""
-MAX_WRITTEN = 20_000
-"""Sentences of general text that the base translates, at most."""
+MAX_SCORED, MAX_GENERAL, MAX_WRITTEN = 500, 200, 20_000
+"""Sentences at most: of the new held-out part that are translated for the scores before and after, of the general
+part, and of general text that the base translates."""
 GENERAL_SHARE = 0.2
 """Share of the general text that is held out, at most."""
 ALLOWED_LOSS = {"old": 1.0, "written": 15.0}
 """Points of chrF that general text may lose for nothing: of people's references, and of what the base wrote itself,
 where 13 points fewer were no loss at all by references (docs/adapt.md)."""
-SHARES, STEPS = (1.0, 0.75, 0.5, 0.25, 0.0), (0.125, 0.0625)
-"""Shares of what was learned that are tried in the end, and how much more than the most that keeps enough."""
+SHARES = (1.0, 0.875, 0.75, 0.625, 0.5, 0.375, 0.25, 0.125, 0.0)
+"""Shares of what was learned that are tried in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,14 +227,10 @@ def settle(run: RunDirectory, config: RunConfig, adapted: dict[str, Any]) -> dic
     if floor is None:
         return adapted
     if "share" not in metadata:
-        scores = {share: _scores_of_share(run, config, share) for share in SHARES}
-        for step in STEPS:
-            share = step + max(share for share, row in scores.items() if not share or row[1] >= floor)
-            if share < 1.0:
-                scores[share] = _scores_of_share(run, config, share)
+        rows = ((share, *_scores_of_share(run, config, share)) for share in SHARES)
+        frontier = [[round(number, 3) for number in row] for row in rows]
         # of equals the one that learned most
-        best = max((row[0], share) for share, row in scores.items() if not share or row[1] >= floor)[1]
-        frontier = [[share, *(round(score, 2) for score in scores[share])] for share in sorted(scores, reverse=True)]
+        best = max((row for row in frontier if not row[0] or row[2] >= floor), key=lambda row: row[1])[0]
         metadata |= {"share": str(best), "frontier": json.dumps(frontier)}
         run.save_weights(interpolated_weights(run, best), metadata)
     return {**adapted, "share": float(metadata["share"]), "frontier": json.loads(metadata["frontier"])}
@@ -272,12 +265,8 @@ def adaptation_lines(run: RunDirectory, adapted: dict[str, Any]) -> list[str]:
         return lines
     config = run_config(run.read_config(), str(run.config))
     after = chrf_of(Translator.load(run.path), *held_out_lines(run), config)
-    lines.append(
-        msg("- new text: {before:.2f} before, {after:.2f} after; there was no general text to keep").fill(
-            before["new"], after
-        )
-    )
-    return lines
+    text = msg("- new text: {before:.2f} before, {after:.2f} after; there was no general text to keep")
+    return [*lines, text.fill(before["new"], after)]
 
 
 def why_stopped(rows: Sequence[dict[str, Any]], config: RunConfig) -> str:

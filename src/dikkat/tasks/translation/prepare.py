@@ -344,8 +344,7 @@ def _base(request: TrainRequest) -> Base | None:
 
 def _general(base: Base, request: TrainRequest, parts: Parts) -> General:
     """General text without what is held out of the new one; notes what is in both, and what is left out."""
-    note = parts.report.notes.append
-    general = General.of(base, request.keep, len(parts.train), note)
+    general = General.of(base, request.keep, len(parts.train), note := parts.report.notes.append)
     held_out = {pair.source for pair in (*parts.validation, *parts.test)}
     train = [pair for pair in general.train if pair.source not in held_out]
     if count := len(general.train) - len(train):

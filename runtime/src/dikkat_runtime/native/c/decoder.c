@@ -70,8 +70,9 @@ static void read_sentences(const Decoder *d, int64_t layer, const float *memory,
         linear_rows(scratch, step, memory, padded(d->width), linear, rows, 0, 2 * joined, own_scratch);
     for (int64_t sentence = from; sentence < to; sentence++, scratch += length * step, memory += length * padded(d->width)) {
         const Linear *own = d->source_adapters ? d->source_adapters[sentence] + layer : 0;
+        const Linear *next = own && sentence + 1 < to ? d->source_adapters[sentence + 1] + layer : 0;
         if (own && own->rank)
-            add_low_rank(scratch, step, memory, padded(d->width), own, length, 0, 2 * joined, own_scratch);
+            add_low_rank(scratch, step, memory, padded(d->width), own, length, 0, 2 * joined, own_scratch, next);
         for (int64_t head = 0; head < d->heads; head++) {
             int64_t block = ((layer * d->sentences + sentence) * d->heads + head) * d->source_length;
             if (in_bytes(d))

@@ -127,10 +127,10 @@ static void product(const Decoder *d, float *to, int64_t to_step, const float *f
     for (int64_t row = 0, next; row < d->rows; row = next) {
         const Linear *adapter = d->adapters[d->row_owners[row]], *own = adapter + (linear - d->linears);
         for (next = row + 1; next < d->rows && d->adapters[d->row_owners[next]] == adapter; next++) continue;
-        if (next < d->rows) prefetch_low_rank(d->adapters[d->row_owners[next]] + (linear - d->linears), start, end);
+        const Linear *after = next < d->rows ? d->adapters[d->row_owners[next]] + (linear - d->linears) : 0;
         if (own->rank)
             add_low_rank(to + row * to_step, to_step, from + row * from_step, from_step, own, next - row, start, end,
-                         worker->product);
+                         worker->product, after);
     }
 }
 

@@ -111,9 +111,9 @@ static void product_share(const void *job, int64_t index, int64_t thread) {
     for (int64_t sentence = p->first, row = 0, count; sentence < p->end; sentence++, row += count) {
         const Linear *own = e->adapters[sentence] + (linear - e->linears);
         count = e->starts[sentence + 1] - e->starts[sentence];
-        if (sentence + 1 < p->end) prefetch_low_rank(e->adapters[sentence + 1] + (linear - e->linears), start, end);
+        const Linear *next = sentence + 1 < p->end ? e->adapters[sentence + 1] + (linear - e->linears) : 0;
         if (own->rank)
-            add_low_rank(p->to + row * to_step, to_step, p->from + row * from_step, from_step, own, count, start, end, scratch);
+            add_low_rank(p->to + row * to_step, to_step, p->from + row * from_step, from_step, own, count, start, end, scratch, next);
     }
 }
 

@@ -29,7 +29,7 @@ typedef struct {
     int64_t rank; /* of what an adapter adds to the matrix, up x down, in whole LOW_RANK_OUTPUTS; 0 for nothing */
     /* (rank, inputs in whole PADDING); (outputs / BYTE_PANEL, rank, BYTE_PANEL). Where the weights are in eight bits so are these,
      * with pairs that are multiplied together: (rank / LOW_RANK_OUTPUTS, padded inputs / 2, LOW_RANK_OUTPUTS, 2);
-     * (outputs / BYTE_PANEL, rank / 2, BYTE_PANEL, 2) */
+     * (outputs / BYTE_PANEL, rank / 2, BYTE_PANEL, 2). The second follows the first */
     const void *down, *up;
     const float *low_scales; /* (rank): what the product with both is multiplied with, where they are in eight bits */
 } Linear;
@@ -322,6 +322,8 @@ INLINE void low_rank_part(float *to, int64_t to_step, const float *from, int64_t
 /* Entries between the factors are whole numbers of at most 127 << LOW_BITS, so that sums of so many products with bytes fit. */
 #define LOW_BITS 5
 #define LOW_SUMMED 4096
+/* Inputs that are multiplied between two turns of prefetching. */
+#define LOW_TOGETHER 8
 typedef int32_t low_sums __attribute__((vector_size(4 * LOW_LANES)));
 typedef int16_t low_pairs __attribute__((vector_size(4 * LOW_LANES)));
 typedef float low_vec __attribute__((vector_size(4 * LOW_LANES)));
@@ -369,13 +371,14 @@ INLINE float whole_numbers(int16_t *to, const float *from, int64_t width, int bi
 
 /* `low` (rows, rank in whole PADDING) = `entries` x down, of `groups` eights of ranks from `rank` on; `rows` and `groups` are
  * constants where this is used, and all sums are exact. */
-INLINE void byte_down(float *low, const int16_t *entries, const float *scales, const Linear *linear, int64_t rank, const int rows,
-                      const int groups) {
+INLINE void byte_down(float *low, const int16_t *entries, const float *scales, const Linear *linear, int64_t rank, Prefetch *next,
+                      const int rows, const int groups) {
     int64_t width = padded(linear->inputs), step = padded(linear->rank);
     const int8_t *weight = (const int8_t *)linear->down + rank * width;
     low_sums sums[LOW_RANK_ROWS][2 * LOW_GROUP] = {{{0}}};
     for (int64_t at = 0; at < width; at += 2, weight += 2 * LOW_RANK_OUTPUTS) {
         low_pairs w[2 * LOW_GROUP];
+        if (at % LOW_TOGETHER == 0) prefetch_share(next);
 #pragma GCC unroll 4
         for (int v = 0; v < groups * LOW_GROUP; v++)
             w[v] = pairs_of_bytes(weight + v / LOW_GROUP * LOW_RANK_OUTPUTS * width + v % LOW_GROUP * 2 * LOW_LANES);
@@ -434,14 +437,14 @@ INLINE void byte_up(float *to, int64_t to_step, const int16_t *lows, const float
 
 /* The same as low_rank_part() for factors in bytes, with the rows and what is between the factors as whole numbers. */
 INLINE void byte_low_rank(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear, int64_t start,
-                          int64_t end, float *low, const int rows) {
+                          int64_t end, float *low, Prefetch *next, const int rows) {
     int64_t width = padded(linear->inputs), step = padded(linear->rank), rank = 0;
     int16_t *entries = (int16_t *)(low + LOW_RANK_ROWS * step), *lows = entries + LOW_RANK_ROWS * width;
     float scales[LOW_RANK_ROWS];
     for (int r = 0; r < rows; r++) scales[r] = whole_numbers(entries + r * width, from + r * from_step, width, 0);
     for (; rank + 2 * LOW_RANK_OUTPUTS <= linear->rank; rank += 2 * LOW_RANK_OUTPUTS)
-        byte_down(low, entries, scales, linear, rank, rows, 2);
-    if (rank < linear->rank) byte_down(low, entries, scales, linear, rank, rows, 1);
+        byte_down(low, entries, scales, linear, rank, next, rows, 2);
+    if (rank < linear->rank) byte_down(low, entries, scales, linear, rank, next, rows, 1);
     const int bits = linear->rank > LOW_SUMMED ? 0 : LOW_BITS;
     for (int r = 0; r < rows; r++) scales[r] = whole_numbers(lows + r * step, low + r * step, linear->rank, bits);
     const int vectors = rows == 1 ? BYTE_PANEL / LOW_LANES : 2;
@@ -449,26 +452,29 @@ INLINE void byte_low_rank(float *to, int64_t to_step, const float *from, int64_t
         byte_up(to, to_step, lows, scales, linear, output, end - output, rows, vectors);
 }
 
-/* Asks for the factors that add_low_rank() reads next: of many adapters they lie further away than those of the base. */
-INLINE void prefetch_low_rank(const Linear *linear, int64_t start, int64_t end) {
-    int64_t size = linear->packed.weight ? 1 : sizeof(float), row = linear->rank * size;
-    const char *up = (const char *)linear->up + start * row;
-    for (int64_t at = 0; at < padded(linear->inputs) * row; at += 64) __builtin_prefetch((const char *)linear->down + at, 0, 2);
-    for (int64_t at = 0; at < (end - start) * row; at += 64) __builtin_prefetch(up + at, 0, 2);
+/* Both factors of `next`, which are side by side, to be asked for while the inputs of `linear` are multiplied: those of many
+ * adapters lie further away than what all rows share. */
+INLINE Prefetch factors_of_next(const Linear *linear, const Linear *next) {
+    int64_t turns = padded(linear->inputs) / LOW_TOGETHER;
+    if (!next || !next->packed.weight) return (Prefetch){0};
+    int64_t bytes = next->rank * (padded(next->inputs) + groups_of(next->outputs, BYTE_PANEL) * BYTE_PANEL);
+    return (Prefetch){next->down, bytes, 64 * groups_of(bytes, 64 * turns)};
 }
 
-/* Twin: what run/weights.py adds to a matrix (Hu et al. 2022, equation 3), for the rows and outputs of linear_rows(). */
+/* Twin: what run/weights.py adds to a matrix (Hu et al. 2022, equation 3), for the rows and outputs of linear_rows(); `next` is what
+ * is called with then, or null. */
 static void add_low_rank(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
-                         int64_t rows, int64_t start, int64_t end, float *low) {
+                         int64_t rows, int64_t start, int64_t end, float *low, const Linear *next) {
     const int in_bytes = linear->packed.weight != 0;
+    Prefetch prefetch = factors_of_next(linear, next);
     for (int64_t row = 0, some; row < rows; row += some, to += some * to_step, from += some * from_step) {
         some = rows - row >= LOW_RANK_ROWS ? LOW_RANK_ROWS : in_bytes && rows - row >= 2 ? 2 : 1;
         if (in_bytes && some == 1)
-            byte_low_rank(to, to_step, from, from_step, linear, start, end, low, 1);
+            byte_low_rank(to, to_step, from, from_step, linear, start, end, low, &prefetch, 1);
         else if (in_bytes && some == 2)
-            byte_low_rank(to, to_step, from, from_step, linear, start, end, low, 2);
+            byte_low_rank(to, to_step, from, from_step, linear, start, end, low, &prefetch, 2);
         else if (in_bytes)
-            byte_low_rank(to, to_step, from, from_step, linear, start, end, low, LOW_RANK_ROWS);
+            byte_low_rank(to, to_step, from, from_step, linear, start, end, low, &prefetch, LOW_RANK_ROWS);
         else if (some == 1)
             low_rank_part(to, to_step, from, from_step, linear, start, end, low, 1);
         else
@@ -493,7 +499,7 @@ static void base_rows(float *to, int64_t to_step, const float *from, int64_t fro
 static void linear_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
                         int64_t rows, int64_t start, int64_t end, float *scratch) {
     base_rows(to, to_step, from, from_step, linear, rows, start, end, scratch);
-    if (linear->rank) add_low_rank(to, to_step, from, from_step, linear, rows, start, end, scratch);
+    if (linear->rank) add_low_rank(to, to_step, from, from_step, linear, rows, start, end, scratch, 0);
 }
 
 #endif
