@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 import torch
 from tests.runtime.runs import SENTENCES, translator_run
 
+from dikkat.run_directory import RunDirectory
+from dikkat.tasks.translation import train
 from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.tasks.confidence import Calibration, Logistic, faults, sentence_features, word_features, words_of
@@ -190,3 +193,16 @@ def test_lines_tell_what_was_asked_for_and_leave_out_what_is_not_sure(run: Path)
             OutputStyle(**wrong).check(2, is_document=False)
     with pytest.raises(UsageError, match="--out"):
         OutputStyle(json=True).check(1, is_document=True)
+
+
+def test_confidence_is_fitted_where_training_ends(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = shutil.copytree(run, tmp_path / "run", ignore=shutil.ignore_patterns("confidence.json"))
+    job = train.TranslatorJob(None)  # type: ignore[arg-type]
+    assert job.remarks(RunDirectory(path), []) == []
+    assert Calibration.read(path) is None
+    monkeypatch.setattr(train, "FITTED_PAIRS", 24)
+    (path / "confidence.json").write_text('{"of": "weights before these"}', encoding="utf-8")
+    assert job.remarks(RunDirectory(path), []) == ["confidence was fitted on 24 validation pairs"]
+    calibration = Calibration.read(path)
+    assert calibration is not None
+    assert calibration.pairs == 24

@@ -18,6 +18,8 @@ MAX_FALL = 4.0
 """Nats by which a text may get less likely for a word; where it fell further, most texts got worse."""
 STEM, ALIKE = 5, 4
 """Letters at the beginning by which words of many texts are compared, and those that forms of a word share."""
+_MAX_FORMS = 3
+"""Forms of a translation, the most frequent ones, among which the model chooses."""
 _SHOWN = 2
 """Texts in which the attention must show that a word has the translation of most."""
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -92,8 +94,12 @@ class TermUnifier:
             if len(texts) <= max(MAX_FEW, MAX_SHARE * len(sources)) and len(texts) / 2 < count < len(texts):
                 shown = [number for number in texts if stem in stems[number]]
                 others = [number for number in texts if stem not in stems[number]]
-                forms = tuple(dict.fromkeys(form for number in shown for form in stems[number][stem]))
-                yield word, forms, {number: texts[number] for number in (*shown[:_SHOWN], *others)}
+                forms = Counter(form for number in shown for form in stems[number][stem]).most_common(_MAX_FORMS)
+                yield (
+                    word,
+                    tuple(form for form, _ in forms),
+                    {number: texts[number] for number in (*shown[:_SHOWN], *others)},
+                )
 
     def _demands(
         self, sources: Sequence[str], targets: Sequence[str], ids: Sequence[tuple[int, ...]]
