@@ -85,8 +85,7 @@ def test_its_text_is_that_of_transformers(run: Path, theirs: tuple[Any, Any], te
     writer = own.engine.write(np.array(rows), own.context, GREEDY)
     written = np.array([writer.step() for _ in range(WRITTEN)]).T
     ids = torch.from_numpy(np.concatenate([np.array(rows), written], axis=1))
-    # theirs writes the same where its likeliest token is ours at each place; states of 25,000 at the first position
-    # round in other orders to thousandths of a logit, so two words may change places where both are as likely
+    # theirs writes the same where its likeliest token is ours at each place, or one that is as likely but for rounding
     behind = []
     for some, expected in zip(ids.split(20), torch.from_numpy(written).split(20), strict=True):
         logits = model(some[:, :-1]).logits[:, READ - 1 :]
