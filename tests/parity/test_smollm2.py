@@ -85,10 +85,14 @@ def test_its_text_is_that_of_transformers(run: Path, theirs: tuple[Any, Any], te
     writer = own.engine.write(np.array(rows), own.context, GREEDY)
     written = np.array([writer.step() for _ in range(WRITTEN)]).T
     ids = torch.from_numpy(np.concatenate([np.array(rows), written], axis=1))
-    # by induction theirs writes the same where its likeliest token is ours at each place
+    # theirs writes the same where its likeliest token is ours at each place, or one that is as likely but for rounding
+    behind = []
     for some, expected in zip(ids.split(20), torch.from_numpy(written).split(20), strict=True):
-        likeliest = model(some[:, :-1]).logits[:, READ - 1 :].argmax(dim=-1)
-        assert torch.equal(likeliest, expected)
+        logits = model(some[:, :-1]).logits[:, READ - 1 :]
+        behind.append(logits.amax(dim=-1) - logits.gather(-1, expected[..., None])[..., 0])
+    lost = torch.cat(behind)
+    assert lost.max() < 0.01
+    assert (lost > 0).double().mean() < 0.001
 
 
 def test_its_chat_template_is_that_of_transformers(run: Path, theirs: tuple[Any, Any]) -> None:
