@@ -31,7 +31,7 @@ class _Activation(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _call(*ctx.saved_tensors, gradient.contiguous(), ctx.number), None
+        return _call(ctx.saved_tensors[0], gradient.contiguous(), ctx.number), None
 
 
 def _call(x: Tensor, gradient: Tensor | None, number: int) -> Tensor:

@@ -38,8 +38,8 @@ def with_gradient(name: str, x: Tensor, gradient: Tensor) -> tuple[Tensor, Tenso
 def test_numbers_and_gradients_are_those_of_pytorch_in_float64(name: str, shape: tuple[int, ...]) -> None:
     x, gradient = numbers(*shape)
     exact = x.double().requires_grad_()
-    wanted = activate(name, exact)
-    wanted = wanted.detach(), *torch.autograd.grad(wanted, exact, gradient.double())
+    output = activate(name, exact)
+    wanted = output.detach(), *torch.autograd.grad(output, exact, gradient.double())
     for one, other in zip(with_gradient(name, x, gradient), wanted, strict=True):
         assert one.dtype == torch.bfloat16
         # half of the last of eight digits, and what float32 loses beside it
