@@ -20,6 +20,7 @@ from dikkat_runtime.cli import progress
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.run import weights
 
+
 @pytest.fixture(autouse=True)
 def _no_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a slow machine progress is told before the line that is compared."""
