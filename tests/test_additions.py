@@ -271,11 +271,10 @@ ADDITIONS = {
             "src/dikkat/tasks/kinds.py": (
                 (
                     '    "encoder": Kind(',
-                    '    "shouter": Kind("shouting.shouter:Shouter.load", "",'
-                    ' commands={"shout": "Say a text louder."}),\n'
-                    '    "encoder": Kind(',
+                    '    "shouter": Kind("shouting.shouter:Shouter.load"),\n    "encoder": Kind(',
                 ),
-            )
+            ),
+            "src/dikkat/cli/commands.py": (("COMMANDS = {\n", 'COMMANDS = {\n    "shout": "Say a text louder.",\n'),),
         },
         USES_SHOUTER,
     ),

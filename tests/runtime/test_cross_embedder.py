@@ -77,5 +77,5 @@ def test_what_cannot_be_computed_is_refused_or_left_to_torch(tmp_path: Path) -> 
     with pytest.raises(UsageError, match="float16 is for GPUs"):
         CrossEmbedder.load(run, precision="float16")
     assert CrossEmbedder.load(run).info.name == "torch"
-    with pytest.raises(UsageError, match='holds a "lm", not a translator'):
+    with pytest.raises(UsageError, match="holds a language model, not a translator"):
         CrossEmbedder.load(language_model_run(tmp_path / "lm"))

@@ -678,7 +678,7 @@ class TestBadInput:
 
     def test_a_translator_does_not_classify(self, dikkat: Command, trained: Path) -> None:
         message = dikkat.fails(2, "classify", trained)
-        assert message == f'{trained}: holds a "translator", not a classifier'
+        assert message == f"{trained}: holds a translator, not a classifier; try: echo … | dikkat translate {trained}"
 
     def test_without_a_validation_nothing_is_calibrated(self, dikkat: Command, run: Path, tmp_path: Path) -> None:
         shutil.copytree(run, copy := tmp_path / "copy")

@@ -174,7 +174,9 @@ def test_other_commands_refuse_an_encoder_in_one_line(dikkat: Command, text: Pat
     out = tmp_path / "run"
     assert dikkat("import", bert_folder(tmp_path / "theirs"), "--out", out)[0] == 0
     for command, kind in (("translate", "a translator"), ("generate", "a language model")):
-        assert dikkat.fails(2, command, out, text) == f'{out}: holds a "encoder", not {kind}'
+        assert dikkat.fails(2, command, out, text) == (
+            f"{out}: holds an encoder, not {kind}; try: echo … | dikkat embed {out}"
+        )
     loaded = load(out)
     assert isinstance(loaded, Embedder)
     (vector,) = loaded.sentences(["the dog"])

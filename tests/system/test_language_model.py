@@ -273,7 +273,9 @@ def test_what_cannot_be_generated_is_one_line(dikkat: Command, written: Path, tr
         ("--seed", "-1", "--seed must be a whole number of at least 0, not -1"),
     ):
         assert dikkat.fails(2, "generate", written, "the", option, value) == limit
-    assert dikkat.fails(2, "generate", trained, "the") == f'{trained}: holds a "translator", not a language model'
+    assert dikkat.fails(2, "generate", trained, "the") == (
+        f"{trained}: holds a translator, not a language model; try: echo … | dikkat translate {trained}"
+    )
     assert "--stride must be a whole number from 1 to the context, 32, not 33" in dikkat.fails(
         2, "evaluate", written, "--stride", "33"
     )

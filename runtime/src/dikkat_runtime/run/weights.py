@@ -75,8 +75,7 @@ def require_memory(path: Path, precision: str, imported: int | None = None) -> N
         return
     fits = [name for name, size in needed.items() if size <= free]
     advice = msg("--precision {precision} would fit", fits[0]) if fits else msg("no precision would fit")
-    if fits and imported is not None:
-        advice = msg("import it on a larger machine, and {advice} here", advice)
+    advice = msg("import it on a larger machine, and {advice} here", advice) if fits and imported else advice
     raise OutOfMemoryError(
         "{path}: its weights take {needed:.1f} GiB in {precision}, but only {free:.1f} GiB are free; {advice}"
     ).fill(path, needed.get(precision, stored) / 2**30, precision, free / 2**30, advice)

@@ -43,8 +43,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
         theirs.require("use_bidirectional_attention", False)
     sizes, width = decoder_sizes(theirs)
     bias = theirs.values.get("attention_bias", False) is True
-    # gelu of the first is its approximation
-    named, gelu = ("act", "gelu_tanh") if kind == _FIRST else ("activation", "gelu")
+    named, gelu = ("act", "gelu_tanh") if kind == _FIRST else ("activation", "gelu")  # the first means its tanh
     model = {
         **sizes,
         **rotary_settings(theirs, width, 1e6 if kind == "gemma3_text" else 1e4, kind="full_attention"),
