@@ -269,7 +269,7 @@ def by_llama(package: Path, model: Path, callers: int, length: int) -> Callable[
 
 def by_genai(folder: Path, length: int) -> Callable[[np.ndarray, int], Any]:
     """Return greedy writing by onnxruntime-genai with one thread, of rows of at most `length` tokens."""
-    import onnxruntime_genai
+    onnxruntime_genai: Any = importlib.import_module("onnxruntime_genai")
 
     settings = folder / "genai_config.json"
     own = json.loads(settings.read_text(encoding="utf-8"))

@@ -20,7 +20,7 @@ from dikkat.web.opening import open_for_web
 from dikkat_runtime.engine.native_texts import NativeLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.tasks.generator import Generator
+from dikkat_runtime.tasks.generator import Generator, TextWriter
 
 transformers = pytest.importorskip(
     "transformers", reason="needs Hugging Face transformers, which the extra [test] brings"
@@ -82,7 +82,7 @@ def test_its_text_is_that_of_transformers(run: Path, theirs: tuple[Any, Any], te
     rows = [own.encode(text)[:READ] for text in texts[:: len(texts) // PROMPTS][:PROMPTS]]
     assert len({tuple(row) for row in rows}) > PROMPTS * 0.9
     assert rows == [tokenizer(text).input_ids[:READ] for text in texts[:: len(texts) // PROMPTS][:PROMPTS]]
-    writer = own.engine.write(np.array(rows), own.context, GREEDY)
+    writer = TextWriter(own.engine, np.array(rows), own.context, GREEDY)
     written = np.array([writer.step() for _ in range(WRITTEN)]).T
     ids = torch.from_numpy(np.concatenate([np.array(rows), written], axis=1))
     # theirs writes the same where its likeliest token is ours at each place, or one that is as likely but for rounding
@@ -129,7 +129,7 @@ def test_its_page_writes_what_the_native_engine_writes(
     rows = [own.encode(text)[: 5 + number] for number, text in enumerate(texts[::30][:20])]
     expected = []
     for row in rows:
-        writer = own.engine.write(np.array([row]), own.context, GREEDY)
+        writer = TextWriter(own.engine, np.array([row]), own.context, GREEDY)
         tokens = (writer.step()[0] for _ in range(GREEDY.max_tokens))
         expected.append([int(token) for token in takewhile(lambda token: token != own.special_tokens.end, tokens)])
     found = in_node(tmp_path, WRITE, {"rows": rows}, run=open_for_web(run, precision).encode())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import random
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,7 @@ def test_the_text_is_that_of_the_untagged_sentence(tmp_path: Path, precision: st
     translator = Translator.load(run, precision=precision, threads=1)  # type: ignore[arg-type]
     options = BeamOptions(max_length_factor=0.8)
 
-    def translate(texts: list[str]) -> list[str]:
+    def translate(texts: Sequence[str]) -> Sequence[str]:
         return [each.text for each in translator.translate(texts, options)]
 
     chance = random.Random(44)
@@ -44,7 +45,7 @@ def test_the_text_is_that_of_the_untagged_sentence(tmp_path: Path, precision: st
     page = "".join(f"<p>{tagged(sentence, chance)}</p>\n" for sentence in sentences).encode()
     document = translate_document(
         page, "a.html", translate, align=translator.inserter.align, options=Options("en", "fr")
-    )  # type: ignore[arg-type]
+    )
     lines = document.data.decode().split("\n")[:-1]
     plain = translate(sentences)
     assert len(lines) == len(plain) == SENTENCES

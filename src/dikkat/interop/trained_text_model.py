@@ -29,6 +29,7 @@ from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import PAD_ID, SpecialTokens
 from dikkat_runtime.tasks.classifier import MIN_PROBABILITY, decision_of, read_ids, require_no_word_table
+from dikkat_runtime.tasks.generator import TextWriter
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 
@@ -274,7 +275,7 @@ class TrainedLanguageModel:
             numbers = [number for number, prompt in enumerate(prompts) if len(prompt) == length]
             tokens = np.array([list(prompts[number]) for number in numbers])
             forbidden = self.special_tokens.never_written
-            writer = TorchLanguageModel(self.network).write(tokens, self.longest, _GREEDY, forbidden=forbidden)
+            writer = TextWriter(TorchLanguageModel(self.network), tokens, self.longest, _GREEDY, forbidden)
             steps = [writer.step() for _ in range(self.longest_output)]
             for number, row in zip(numbers, zip(*steps, strict=True), strict=True):
                 rows[number] = self.before_end(row)

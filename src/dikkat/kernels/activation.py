@@ -26,15 +26,15 @@ class _Activation(torch.autograd.Function):
         x = x.contiguous()
         ctx.save_for_backward(x)
         ctx.number = number
-        return _call(x, None, number)
+        return _activated(x, None, number)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
-        return _call(ctx.saved_tensors[0], gradient.contiguous(), ctx.number), None
+        return _activated(ctx.saved_tensors[0], gradient.contiguous(), ctx.number), None
 
 
-def _call(x: Tensor, gradient: Tensor | None, number: int) -> Tensor:
+def _activated(x: Tensor, gradient: Tensor | None, number: int) -> Tensor:
     output = torch.empty_like(x)
     tensors, sizes = map(address, (output, x, gradient)), map(c_int64, (x.numel(), number))
     native_library().activate_bf16(*tensors, *sizes, torch.get_num_threads())

@@ -14,6 +14,7 @@ from dikkat.torch_engine.stepper import penalized
 from dikkat.torch_engine.strategies import candidates
 from dikkat.torch_engine.texts import TorchLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.tasks.generator import TextWriter
 
 GREEDY = GenerationOptions(temperature=0.0)
 DRAWN = GenerationOptions(temperature=1.0, top_k=20, top_p=0.95, repetition_penalty=1.2, seed=5)
@@ -32,7 +33,7 @@ def model_of(positions: str = "rotary", objective: Objective = "causal") -> Lang
 def written(
     model: LanguageModel, prompts: Tensor, count: int, options: GenerationOptions, **more: object
 ) -> list[list[int]]:
-    generation = TorchLanguageModel(model).write(prompts.numpy(), 12, options, **more)  # type: ignore[arg-type]
+    generation = TextWriter(TorchLanguageModel(model), prompts.numpy(), 12, options, **more)  # type: ignore[arg-type]
     return [list(row) for row in zip(*(generation.step() for _ in range(count)), strict=True)]
 
 
@@ -70,7 +71,7 @@ def test_rows_leave_and_the_others_go_on() -> None:
     model = model_of()
     prompts = torch.randint(4, 40, (3, 5))
     whole = written(model, prompts, 20, DRAWN, numbers=[0, 1, 2])
-    generation = TorchLanguageModel(model).write(prompts.numpy(), 12, DRAWN, numbers=[0, 1, 2])
+    generation = TextWriter(TorchLanguageModel(model), prompts.numpy(), 12, DRAWN, numbers=[0, 1, 2])
     first = [generation.step() for _ in range(6)]
     generation.keep([2, 0])
     rest = [generation.step() for _ in range(14)]
@@ -91,7 +92,7 @@ def test_forbidden_tokens_are_never_written() -> None:
 def test_a_prompt_must_fit() -> None:
     for length in (0, 13):
         with pytest.raises(ValueError, match=f"1 to 12 tokens, but has {length}"):
-            TorchLanguageModel(model_of()).write(np.zeros((1, length), np.int64), 12, GREEDY)
+            TextWriter(TorchLanguageModel(model_of()), np.zeros((1, length), np.int64), 12, GREEDY)
 
 
 def test_repetition_penalty_is_ctrls_formula() -> None:

@@ -78,7 +78,8 @@ class Lexicon:
             for column, other in enumerate(others):
                 if link := _COPIED if is_copied and own == other else known.get(other):
                     best[0][row], best[1][column] = max(best[0][row], link[1]), max(best[1][column], link[0])
-        return WordLinks(*(np.log(np.array(values) / 1000 + 1e-3) for values in best), spans)
+        of_source, of_target = (np.log(np.array(values) / 1000 + 1e-3) for values in best)
+        return WordLinks(of_source, of_target, spans)
 
 
 def words(text: str) -> list[str]:
