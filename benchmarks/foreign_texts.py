@@ -9,6 +9,7 @@ the package llama_cpp lies in, llama.cpp computes it, too; and onnxruntime-genai
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import sys

@@ -80,17 +80,13 @@ def test_a_table_that_decides_alone_has_no_text_cut_into_tokens(
     dikkat: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where the encoder adds nothing, the answers are those of the table over numpy; no text is cut for the encoder."""
-    shutil.copytree(run, copy := tmp_path / "copy")
-    (copy / "manifest.json").unlink()
-    rows = [json.loads(line) for line in (copy / "metrics.jsonl").read_text(encoding="utf-8").splitlines()]
-    temperature = rows[-1]["temperature"]
-    (copy / "metrics.jsonl").write_text("".join(json.dumps({**row, "encoder_weight": 0.0}) + "\n" for row in rows))
     texts = [text.text for text in marked(40, 3)] + ["", " \t\u2003", "\x07", "İ “song” — ½", "song " * 500]
-    classifier = RuntimeClassifier.load(copy, threads=2)
-    expected, table = classifier.classify(texts), classifier.table
+    classifier = RuntimeClassifier.load(run, threads=2)
+    expected, table, decision = classifier.classify(texts), classifier.table, classifier.decision
     assert table is not None
+    assert decision.encoder_weight == 0.0
     table.threads = 0
-    shares = 1 / (1 + np.exp(-table.scores(texts).astype(np.float64) / temperature))
+    shares = 1 / (1 + np.exp(-table.scores(texts).astype(np.float64) / decision.temperature))
     for answer, share, text in zip(expected, shares, texts, strict=True):
         assert bool(answer.probabilities) == bool(text.strip())
         if answer.probabilities:
@@ -99,10 +95,10 @@ def test_a_table_that_decides_alone_has_no_text_cut_into_tokens(
         classifier.classify(["song", "\ud800"])
     monkeypatch.setattr(Tokenizer, "encode_batch", None)
     for threads, window in ((1, 3), (2, 1), (5, 100)):
-        again = RuntimeClassifier.load(copy, threads=threads)
+        again = RuntimeClassifier.load(run, threads=threads)
         assert list(again.stream(texts, window=window)) == expected
     (tmp_path / "texts").write_text("\n".join(texts) + "\n", encoding="utf-8")
-    code, output, errors = dikkat("classify", copy, tmp_path / "texts")
+    code, output, errors = dikkat("classify", run, tmp_path / "texts")
     assert code == 0
     assert output.split("\n")[:-1] == [
         "\t".join(f"{label}\t{answer.probabilities[label]:.4f}" for label in answer.labels) if answer.label else "\tnan"
