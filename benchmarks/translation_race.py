@@ -34,7 +34,6 @@ from dikkat.data.batching import Batch, BatchPlan, collate
 from dikkat.data.corpus import Corpus
 from dikkat.data.pairs import Pair
 from dikkat.evaluation import score_translations
-from dikkat.lessons.comparison.layers import count_parameters
 from dikkat.models.factory import build_model
 from dikkat.tasks.translation.prepare import TrainRequest, read_parts
 from dikkat.tasks.translation.vocabularies import Vocabularies
@@ -47,6 +46,11 @@ TranslatorCell = Literal["gru", "lstm"]
 CELLS: dict[TranslatorCell, type[nn.GRU] | type[nn.LSTM]] = {"gru": nn.GRU, "lstm": nn.LSTM}
 LAYERS = 2
 """Of the encoder, which reads in both directions, and of the decoder."""
+
+
+def count_parameters(model: nn.Module) -> int:
+    """The number of parameters of a model."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 class RecurrentTranslator(nn.Module):

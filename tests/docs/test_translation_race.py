@@ -13,12 +13,12 @@ from benchmarks.translation_race import (
     RaceSettings,
     RecurrentTranslator,
     TranslatorCell,
+    count_parameters,
     race,
     recurrent_translator,
     time_rows,
 )
 
-from dikkat.lessons.comparison.layers import count_parameters
 from dikkat.torch_engine.strategies import greedy
 from dikkat_runtime.engine.options import DecodingOptions
 

@@ -19,7 +19,7 @@ from dikkat_runtime.localization import localized
 if TYPE_CHECKING:
     from dikkat.explain.explanation import Explanation
 
-QUICK: dict[str, Any] = {"lengths": (128, 256, 512, 1024), "width": 32, "copy_lengths": (3, 4, 8, 32)}
+QUICK: dict[str, Any] = {"lengths": (128, 256, 512, 1024), "width": 32}
 
 
 def compare(
@@ -42,8 +42,8 @@ def compare(
     """Compare two runs on texts: words, confidence and heads; or, without runs, the kinds of layers a model is made of.
 
     Each head is shown with the one of the other run that looks most alike. Name one run twice to compare two ways of
-    asking it. Without runs: convolution, recurrence and self-attention by cost, speed, memory, reach of gradients and a
-    learned task, in less than a minute on an otherwise idle machine.
+    asking it. Without runs: convolution, recurrence and self-attention by cost, speed, memory and reach of gradients,
+    in less than a minute on an otherwise idle machine.
     """
     options = {"file": file, "beam": beam or None, "precision": precision or None, "out": out}
     if not runs:

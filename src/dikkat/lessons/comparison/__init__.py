@@ -1,1 +1,1 @@
-"""Compare convolution, recurrence and self-attention: counted, measured, differentiated and trained."""
+"""Compare convolution, recurrence and self-attention: counted, measured and differentiated."""

@@ -9,14 +9,14 @@ import torch
 from dikkat.kernels.processor import processor_name
 from dikkat.lessons.comparison.explanation import Comparison, Machine
 from dikkat.lessons.comparison.layers import KINDS, ComparisonSettings, Kind, Reach, costs, reach, receptive_field
-from dikkat.lessons.comparison.measurement import ROUNDS, copy_over, sweep
+from dikkat.lessons.comparison.measurement import ROUNDS, sweep
 from dikkat_runtime.errors import msg
 
 REACH_LENGTH = 64
 
 
 def compare(settings: ComparisonSettings, watch: Callable[[int, int, str], None]) -> Comparison:
-    """Count operations, measure times, follow gradients and train a copy task.
+    """Count operations, measure times and follow gradients.
 
     `watch` receives, before each part of the work, how many are done, how many there are, and the name of the next.
     """
@@ -33,7 +33,6 @@ def compare(settings: ComparisonSettings, watch: Callable[[int, int, str], None]
     stacks = sorted({1, settings.layers})
     reaches = tuple(_reach(settings, kind, layers, REACH_LENGTH) for layers in stacks for kind in KINDS)
     joined, missed = (_reach(settings, "convolution", settings.layers, length) for length in (field, field + 1))
-    copied = copy_over(settings.copy_lengths, width, kernel=kernel, updates=settings.updates, seed=seed, watch=counter)
     return Comparison(
         settings,
         Machine(processor_name(), torch.get_num_threads(), torch.__version__),
@@ -42,7 +41,6 @@ def compare(settings: ComparisonSettings, watch: Callable[[int, int, str], None]
         reaches,
         joined,
         missed,
-        copied,
         time.perf_counter() - started,
     )
 
@@ -52,4 +50,4 @@ def _reach(settings: ComparisonSettings, kind: Kind, layers: int, length: int) -
 
 
 def _pieces(settings: ComparisonSettings) -> int:
-    return ROUNDS * len(KINDS) * len(settings.lengths) + 1 + len(KINDS) * len(settings.copy_lengths)
+    return ROUNDS * len(KINDS) * len(settings.lengths) + 1

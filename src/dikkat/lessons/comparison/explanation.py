@@ -17,18 +17,8 @@ from dikkat.lessons.comparison.layers import (
     layers_to_join,
     receptive_field,
 )
-from dikkat.lessons.comparison.measurement import (
-    BATCH,
-    CHANCE,
-    HOW_MEMORY,
-    HOW_TIMED,
-    TESTED,
-    VOCABULARY,
-    Copied,
-    Exponent,
-    Sweep,
-)
-from dikkat_runtime.errors import joined, msg, plural
+from dikkat.lessons.comparison.measurement import HOW_MEMORY, HOW_TIMED, Exponent, Sweep
+from dikkat_runtime.errors import msg, plural
 
 # The result of a comparison, also as JSON.
 
@@ -44,7 +34,7 @@ class Machine:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Hold what was counted, measured, differentiated and trained."""
+    """Hold what was counted, measured and differentiated."""
 
     settings: ComparisonSettings
     machine: Machine
@@ -57,7 +47,6 @@ class Comparison:
     """Reach of the stack of convolutions over as many inputs as its receptive field holds."""
     missed: Reach
     """Reach of the same stack over one input more."""
-    copied: tuple[Copied, ...]
     seconds: float
 
 
@@ -65,7 +54,7 @@ def numbers(comparison: Comparison) -> dict[str, Any]:
     """Return every number, and how each was found; None is what could not be fitted or measured."""
     content = asdict(comparison)
     content["formulas"] = {kind: asdict(written) for kind, written in FORMULAS.items()}
-    content["how"] = {"time": HOW_TIMED, "memory": HOW_MEMORY, "chance": CHANCE}
+    content["how"] = {"time": HOW_TIMED, "memory": HOW_MEMORY}
     every = [*content["reaches"], content["joined"], content["missed"]]
     for written, reach in zip(every, [*comparison.reaches, comparison.joined, comparison.missed], strict=True):
         written.update(length=reach.length, earliest=reach.earliest, reached=reach.reached)
@@ -82,7 +71,7 @@ def render_comparison(comparison: Comparison) -> Explanation:
             "unit), and self-attention with one head."
         ).fill(settings.kernel),
     )
-    steps = (_formulas(), _counted(comparison), _measured(comparison), _reach(comparison), _copied(comparison))
+    steps = (_formulas(), _counted(comparison), _measured(comparison), _reach(comparison))
     machine = comparison.machine
     ending = (
         msg("Measured on {processor}, {threads}, PyTorch {torch}, seed {seed}, in {seconds:.0f} s.").fill(
@@ -178,31 +167,6 @@ def _reach(comparison: Comparison) -> Step:
     )
     text = (msg("From true gradients in float64, untrained layers: 0 is the absence of a path."),)
     return Step(msg("4. Which inputs reach the last output"), text, Table(columns, tuple(rows)), after)
-
-
-def _copied(comparison: Comparison) -> Step:
-    settings = comparison.settings
-    columns = _columns("n", *KINDS)
-    rows = []
-    for length in settings.copy_lengths:
-        accuracies = (f"{point.accuracy:.1%}" for point in comparison.copied if point.length == length)
-        rows.append((f"{length:,}", *accuracies))
-    parameters = {point.kind: point.parameters for point in comparison.copied}
-    text = (
-        msg(
-            "Each layer is trained anew at each n, on {updates:,} batches of {batch} random sequences of {vocabulary} "
-            "tokens, d = {width:,}; then tested on {tested:,} fresh ones. Chance is {chance:.1%}."
-        ).fill(settings.updates, BATCH, VOCABULARY, settings.width, TESTED, CHANCE),
-    )
-    seen = msg("At n > {kernel} the first token is outside the convolution's field.", settings.kernel)
-    paths = msg("The recurrence must keep it for n − 1 steps; attention looks at it in one.")
-    held = joined(", ", (msg("{kind} {count:,}", msg(kind), parameters[kind]) for kind in KINDS))
-    return Step(
-        msg("5. A learned task: name the first of n tokens at the last"),
-        text,
-        Table(columns, tuple(rows)),
-        (joined(" ", (seen, paths)), msg("Parameters: {counts}.", held)),
-    )
 
 
 def _columns(first: str, *others: str) -> tuple[Column, ...]:

@@ -22,17 +22,14 @@ GATES: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class ComparisonSettings:
-    """Hold the sizes of a comparison, and the budget of the learned task."""
+    """Hold the sizes of a comparison."""
 
     lengths: tuple[int, ...] = (256, 512, 1024, 2048, 4096)
     """Ascending lengths."""
     width: int = 64
-    copy_lengths: tuple[int, ...] = (3, 4, 8, 16, 32, 64)
     kernel: int = 3
     layers: int = 2
     """Layers of the stack that gradients are followed through, next to one layer."""
-    updates: int = 300
-    """Updates of each training."""
     seed: int = 0
 
 
@@ -77,11 +74,6 @@ def build_layer(kind: Kind, width: int, *, kernel: int, seed: int) -> nn.Module:
         if kind == "convolution":
             return CausalConvolution(width, kernel)
         return Recurrence(width) if kind == "recurrence" else MultiHeadAttention(width, num_heads=1)
-
-
-def count_parameters(module: nn.Module) -> int:
-    """Return the number of parameters of `module`."""
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 # Measure which inputs the last output depends on: true gradients through one layer and through a stack.

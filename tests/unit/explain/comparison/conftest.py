@@ -11,7 +11,7 @@ from dikkat.lessons.comparison.layers import ComparisonSettings
 
 @pytest.fixture(scope="session")
 def small_settings() -> ComparisonSettings:
-    return ComparisonSettings(lengths=(16, 32), width=8, copy_lengths=(3, 5), updates=2)
+    return ComparisonSettings(lengths=(16, 32), width=8)
 
 
 @pytest.fixture(scope="session")

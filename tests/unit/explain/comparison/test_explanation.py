@@ -58,19 +58,11 @@ def test_reach_is_told_with_its_prediction(small: Comparison) -> None:
     assert "but not x1 and x6 (0); 64 inputs take 32 layers." in messages
 
 
-@pytest.mark.seed("C2")
-def test_the_learned_task_is_told(small: Comparison) -> None:
-    rows = table(small, 5).rows
-    assert [row[0] for row in rows] == ["3", "5"]
-    accuracies = {(item.kind, item.length): item.accuracy for item in small.copied}
-    assert rows[1][3] == f"{accuracies['self-attention', 5]:.1%}"
-
-
 def test_json_holds_every_part(small: Comparison) -> None:
     content: dict[str, Any] = json.loads(json.dumps(numbers(small), allow_nan=False))
     assert set(content) == {
         "settings", "machine", "formulas", "how", "costs", "over_length", "reaches", "joined",
-        "missed", "copied", "seconds",
+        "missed", "seconds",
     }  # fmt: skip
     assert content["settings"]["lengths"] == [16, 32]
     assert len(content["costs"]) == 2 * 3
@@ -84,13 +76,12 @@ def test_json_holds_every_part(small: Comparison) -> None:
     assert [(item["kind"], item["layers"]) for item in content["reaches"]] == [(k, n) for n in (1, 2) for k in KINDS]
     assert (content["joined"]["length"], content["joined"]["earliest"]) == (5, 1)
     assert (content["missed"]["length"], content["missed"]["earliest"]) == (6, 2)
-    assert {item["kind"] for item in content["copied"]} == set(KINDS)
     assert "allocator" in content["how"]["memory"]
 
 
 def test_where_there_is_nothing_to_fit() -> None:
     one = compare(
-        ComparisonSettings(lengths=(9,), width=4, copy_lengths=(2,), layers=1, updates=1),
+        ComparisonSettings(lengths=(9,), width=4, layers=1),
         lambda done, pieces, what: None,
     )
     assert table(one, 3).total == ("exponent", *("–",) * 6)
