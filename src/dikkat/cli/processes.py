@@ -177,10 +177,7 @@ def _start_with_ray(count: int, max_restarts: int, words: Sequence[str], again: 
 
 
 def _start_with_torchrun(count: int, max_restarts: int, words: Sequence[str], again: str) -> int:
-    """Start ranks, and again after one was lost; `again` is the command to go on by hand.
-
-    The launcher would start them again whatever they ended with, also an error of the user.
-    """
+    """Start ranks, and again after one was lost, not after an error of the user; `again` is told to go on by hand."""
     from torch.distributed.elastic.multiprocessing import DefaultLogsSpecs, SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.launcher.api import LaunchConfig, elastic_launch

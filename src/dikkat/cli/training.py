@@ -180,10 +180,7 @@ def _run(
 
 
 def _code_of_stop(stop: StopSignal) -> int:
-    """Return the exit code of a rank that stopped: that of SIGTERM where another rank got a signal, as `kill` sends it.
-
-    Ctrl-C reaches all ranks.
-    """
+    """Return the exit code of a stopped rank: that of SIGTERM where another rank got the signal, as by `kill`."""
     return stop.exit_code if stop.number else 128 + signal.SIGTERM
 
 

@@ -339,10 +339,7 @@ def _paths(directory: Path, name: str) -> tuple[Path, Path]:
 def _spool(
     pairs: Iterable[tuple[Iterable[int], Iterable[int]]], spool: IO[bytes], offsets: DiskArray
 ) -> tuple[int, int]:
-    """Write all ids as uint32 to `spool`, and where each sequence begins and the last ends to `offsets`.
-
-    Returns the number of ids and the largest one.
-    """
+    """Write all ids as uint32 to `spool`, where each sequence begins and the last ends to `offsets`; count, largest."""
     ends, buffer = [0], list[int]()
     size = largest = 0
 

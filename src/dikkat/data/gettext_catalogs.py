@@ -210,10 +210,7 @@ _LABEL_WORDS = 6
 
 
 def _without_mnemonics(source: str, target: str) -> tuple[str, str]:
-    """Take the mark of the shortcut key out of a menu label: `E_xit` is `Exit`, `開く(_O)` is `開く`.
-
-    A label is short, has one mark, and its marked word is not the translation's too, as a name (`_start`, `AT&T`) is.
-    """
+    """Take the mark of the shortcut key out of a short label that has one: `E_xit`, `開く(_O)`."""
     ours, theirs = _ANY_MARK.findall(source), _ANY_MARK.findall(target)
     if len(ours) != 1 or len(theirs) > 1 or source.count(" ") >= _LABEL_WORDS:
         return source, target

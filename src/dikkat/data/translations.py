@@ -116,11 +116,7 @@ def _memory(path: Path, choice: LanguageChoice, census: Census) -> Iterator[Pair
 
 
 def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tuple[str, str, str]:
-    """Source and target, as the file writes them, and how they were chosen where it holds more than two.
-
-    The source is the one that is wanted, else that of the header, else the commonest; the target the one that is
-    wanted, else the commonest other one. Of languages that are as common the one that comes first.
-    """
+    """Return source and target as written: what is wanted, else of the header, else commonest; and how chosen."""
     counts = Counter(tag for unit in units for tag in unit.segments)
     wanted = tuple(_tag(counts, language) for language in choice.wanted)
     for named, tag in zip((choice.source, choice.target), wanted, strict=True):

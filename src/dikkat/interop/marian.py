@@ -87,11 +87,7 @@ def read_vocabulary(path: Path, side: int) -> MarianVocabulary:
 
 
 def _listed(path: Path) -> tuple[str, ...]:
-    """Return the entries of a .yml by their ids.
-
-    Libraries of YAML lose entries of such a file, which was written without one: a line is a piece and its id, and a
-    piece may be what YAML takes for something else.
-    """
+    """Return the entries of a .yml by their ids, a line each: it was written without a library of YAML."""
     try:
         lines = read_regular(path, _MAX_SIZE).decode("utf-8").split("\n")
     except UnicodeDecodeError:

@@ -201,10 +201,7 @@ class _SmoothedCrossEntropy(torch.autograd.Function):
 
 
 class _ExactChunks:
-    """Collects loss and gradients of N hidden states before a weight (V, D), `rows` of them at a time.
-
-    Products are in the type of hidden states and weight.
-    """
+    """Collects loss and gradients of N hidden states before a weight (V, D), `rows` at a time, in their type."""
 
     def __init__(
         self, hidden: Tensor, weight: Tensor, targets: Tensor, smoothing: float, rows: int, *, with_gradient: bool

@@ -137,10 +137,7 @@ class GraphEngine(TorchEngine):
 
     @contextmanager
     def _streaming(self) -> Iterator[None]:
-        """Compute on the stream of this engine, after what was begun before; results end on the processor.
-
-        After an error nothing stays of the buffers, whose content is then unknown.
-        """
+        """Compute on the stream of this engine, after what was begun before; an error leaves nothing of the buffers."""
         if self._stream is not None:
             self._stream.wait_stream(torch.cuda.current_stream(self.device))
         try:

@@ -187,10 +187,7 @@ def _in_blocks(values: Float[Tensor, "N M"], least: int) -> Float[Tensor, "N blo
 
 
 def _best(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """The same by integer keys: the bits of a float in the order of the numbers above, the reversed index below.
-
-    No two keys of a row are equal, so `torch.topk` has no choice left. Of one, `max` promises the first of equals.
-    """
+    """Do the same by integer keys, no two alike: the bits of a float in the order above, the reversed index below."""
     if k == 1:
         largest, index = values.max(dim=-1, keepdim=True)
         return largest, index

@@ -187,10 +187,7 @@ def _attended(attention: MultiHeadAttention, query: Tensor, key: Tensor, value: 
 
 
 def _position_table(positions: Positions | nn.Module, length: int, like: Tensor) -> Float[Tensor, "C D"]:
-    """Return what is added to the embeddings at the positions below `length`, in the type and on the device of `like`.
-
-    The last row of learned positions stands for all after it, which no hypothesis may have.
-    """
+    """Return what is added to embeddings at positions below `length`; the last learned row stands for all after it."""
     width = like.shape[1]
     if isinstance(positions, NoPositions):
         return like.new_zeros(length, width)

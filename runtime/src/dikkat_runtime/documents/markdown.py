@@ -413,10 +413,7 @@ def _with_elements(items: list[Item], first: int) -> Content:
 
 
 def _unlink_shortcuts(tokens: list[Item | Run], partner: dict[int, int], known: frozenset[str]) -> None:
-    """Turn brackets that are not links into text.
-
-    Those of a link that is named by its text stay for `_with_shortcuts`; a name has no brackets inside.
-    """
+    """Turn brackets that are no links into text, but those that a link named by its text has, for `_with_shortcuts`."""
     openings = sorted(number for number in partner if tokens[number].markup == "[")  # type: ignore[union-attr]
     for opening, following in pairwise([*openings, len(tokens)]):
         markup = tokens[partner[opening]].markup  # type: ignore[union-attr]

@@ -223,10 +223,7 @@ class _Runs:
         return last - 1 if depth else None
 
     def _shown(self, number: int, end: int) -> tuple[int, int]:
-        """Return the end of the run before the shown text of a link, and the beginning of the run after it; or 0, 0.
-
-        Of other fields programs compute the text.
-        """
+        """Return the end of the run before the shown text of a link, and the beginning of the one after it; or 0, 0."""
         runs, position, depth, code = list[tuple[int, str]](), number, 0, ""
         while position <= end and self._nodes[position].local == "r":
             inside = range(position, self._partner[position])

@@ -140,10 +140,7 @@ class Placement:
         return (start + first, start + last), gain
 
     def _nearest_word(self, node: _Node, within: Span) -> Span:
-        """Return the free word that attends most to a pair to which no word attends first of all.
-
-        None if none is free.
-        """
+        """Return the free word, if any, that attends most to a pair to which no word attends first of all."""
         near, gains = self._gains(node, within)
         start, end = within if within[1] - within[0] <= _WIDE else (near, near + len(gains))
         free, signs = self._free[start:end], self._signs[start:end]
@@ -175,10 +172,7 @@ class Placement:
         return start, end
 
     def _border(self, position: int, is_break: bool, within: Span, taken: NDArray[np.bool_]) -> int:
-        """Return the border between two target words for tags before a source word that have no words of their own.
-
-        `taken` says which borders of the span `within`, in which the tags stand, are inside a pair.
-        """
+        """Return the border for tags before a source word without own words; those inside a pair are `taken`."""
         start, end = self._alignment.targets(position, position)
         balance = np.where(self._signs[start:end], 0, self._alignment.balance(position))
         low, high = (min(max(word, within[0]), within[1]) for word in (start, end))

@@ -203,10 +203,7 @@ def _positioned(text: str, first: int) -> Content:
 
 
 def _spans(language: str, remarks: Counter[str], text: str, first: int) -> Content:
-    """Return the text of a cue of WebVTT; a span in another language than the source stands for a word.
-
-    What ruby says of the letters of a word is kept.
-    """
+    """Return the text of a cue of WebVTT, with ruby; a span in another language than the source is a word."""
     matches = list(_SPAN.finditer(text))
     partner = nested_pairs(
         (number, match["name"], not match["close"]) for number, match in enumerate(matches) if match["name"]

@@ -285,10 +285,7 @@ def length_penalties(longest: int, alpha: float, forced: int = 0) -> Array:
 
 
 def _hypotheses(arrays: dict[str, Array], penalties: Array, n_best: int, forced: int) -> list[list[Hypothesis]]:
-    """Return ended hypotheses, then ones cut at the cap, each by falling score, at most `n_best` a sentence.
-
-    The `forced` tokens that each begins with are left out.
-    """
+    """Return ended hypotheses, then cut ones, each by falling score, at most `n_best`, without the `forced` tokens."""
     names = ("ended_tokens", "ended_lengths", "ended", "scores")
     columns = [arrays[name][:, :n_best].tolist() for name in names]
     collected = [

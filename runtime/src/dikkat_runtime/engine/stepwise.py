@@ -139,11 +139,7 @@ def _ranked(
 def _with_wanted(
     sentence: Sentence, candidates: Sequence[Candidate], scores: Array, indices: Array, attention: Array | None
 ) -> list[Candidate]:
-    """Return the candidates, the best of each hypothesis, its end if near, and the tokens that the constraint wants.
-
-    `scores` (k, V) are log-probabilities, `indices` (k, c) the best tokens of each row, `attention` is (k, S). A wanted
-    token counts as if the model were sure that it must be written, and unsure only of where.
-    """
+    """Return the candidates: the best of each hypothesis, its end if near, tokens that the constraint wants."""
     constraint = sentence.constraint
     assert constraint is not None
     possible = [candidate for candidate in candidates if candidate.log_probability > NEVER]
@@ -185,10 +181,7 @@ def _limited(
     options: DecodingOptions,
     free: Sequence[Collection[int]],
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Return logits with minus infinity at what must not be written, and the normalizers of the log-probabilities.
-
-    The tokens that are `free` in a row may be repeated all the same.
-    """
+    """Return logits with minus infinity at what must not be written, which is never `free`, and the normalizers."""
     if options.repetition_penalty != 1.0:
         for row, tokens in zip(logits, written, strict=True):
             penalize(row, tokens, options.repetition_penalty)

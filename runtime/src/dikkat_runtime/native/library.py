@@ -210,10 +210,7 @@ def _built() -> str:
 
 
 def _declare(loaded: ctypes.CDLL) -> None:
-    """Compare sizes of structures, and set types of arguments, so that no wrong call reads foreign memory.
-
-    Raises `AbsentError` for a library that has other structures.
-    """
+    """Compare sizes of structures, and set types of arguments. Raises `AbsentError` for other structures."""
     for structure in (Packing, Linear, Grouped, Norm, Attention, Encoder, Decoder, Search, Words, TablePart):
         try:
             size = c_int64.in_dll(loaded, f"size_of_{structure.__name__}").value

@@ -123,11 +123,7 @@ def _may_be_text(types: Any, kind: Any) -> bool:
 
 
 def _rows_at_once(metadata: Any) -> list[tuple[int, list[int]]]:
-    """Return how many rows are read at a time, and of which row groups.
-
-    They are fewer where they are large, as of whole books, or of pictures. Groups of like rows are read together, and
-    those of short texts by as many rows as ever, whatever stands in another group.
-    """
+    """Return how many rows are read at a time, fewer where they are large, and of which groups of like rows."""
     spans = list[tuple[int, int, list[int]]]()
     for number in range(metadata.num_row_groups):
         group = metadata.row_group(number)

@@ -123,10 +123,7 @@ def labels_of(run: Path, config: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _checked_versions(loaded: object, where: Path) -> dict[str, Any]:
-    """Return the settings of a config.json without its versions.
-
-    Raises `DataError` naming the file `where` for one that is damaged, or of a newer format.
-    """
+    """Return settings without versions. Raises `DataError` naming `where` for damaged ones or a newer format."""
     number = loaded.get(VERSIONS[0]) if isinstance(loaded, dict) else None
     if not isinstance(loaded, dict) or type(number) is not int or number < 1:
         raise DataError("{where}: damaged, or not written by dikkat: no format_version; restore the file", where)

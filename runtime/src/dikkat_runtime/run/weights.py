@@ -225,10 +225,7 @@ def _read_header(file: BinaryIO) -> tuple[Any, int]:
 
 
 def _parse(path: Path, kinds: Sequence[str]) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Return arrays and notes of a safetensors file that is as long as its header says.
-
-    The file is mapped into memory: what an engine copies is not held twice.
-    """
+    """Return arrays and notes of a safetensors file as long as its header says, mapped into memory, not copied."""
     with open(open_regular(path, MAX_FILE_SIZE), "rb") as file:
         header, begin = _read_header(file)
         notes = parse_json(header.pop("__metadata__")[_NOTES].encode())

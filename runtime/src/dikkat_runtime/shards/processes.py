@@ -134,10 +134,7 @@ class LocalWorkers:
 
 @contextmanager
 def _no_ctrl_c() -> Iterator[None]:
-    """Start processes in the body for which Ctrl-C, which reaches the whole group, is none from their first moment.
-
-    Python would write a traceback while it loads its modules. This process answers it after the body.
-    """
+    """Start processes in the body that Ctrl-C does not reach from their first moment; this one answers it after."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

@@ -178,10 +178,7 @@ def with_error(text: str, others: Sequence[str], seed: int) -> str:
 
 
 def _calibrated(features: Matrix, labels: Matrix, right: Sequence[bool], pair_of: NDArray[np.int64]) -> Logistic:
-    """Return weights from all rows; models that have not read its pairs fit scale and intercept on the first ones.
-
-    The first rows are the own translations, which `right` judges; the others are references.
-    """
+    """Return weights from all rows; a model that read none of its pairs fits scale and intercept on the first."""
     count, folds = len(right), pair_of % FOLDS
     is_reference = np.arange(len(features)) >= count
     logits = np.zeros(count)

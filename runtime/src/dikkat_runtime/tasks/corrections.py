@@ -258,10 +258,7 @@ class CorrectionMemory:
                 self._states[new[number]] = Neighbours(np.stack(own), np.array(following, np.int64))
 
     def _filled(self, source: str, target: str) -> tuple[str, str]:
-        """Return a correction as sentences are read: without symbols, and with names in the place of placeholders.
-
-        One in capitals or titles is empty, as a model does not write such.
-        """
+        """Return a correction as sentences are read: no symbols, placeholders by names; empty in capitals or titles."""
         protected = self._reading.protected(source)
         text, manner = self._reading.piece(protected.text)
         if manner.case != "usual":

@@ -88,10 +88,7 @@ def words(text: str) -> list[str]:
 
 
 def _linked(sources: Sequence[Ids], targets: Sequence[Ids], size: int) -> list[list[int]]:
-    """Return the numbers of both words of each link, and its two probabilities, for words of sentence pairs.
-
-    There are `size` words of the target.
-    """
+    """Return the numbers of both words of each link, one of `size` of the target, and its two probabilities."""
     keys, cells = np.unique(
         np.concatenate([(own[:, None] * size + other).ravel() for own, other in zip(sources, targets, strict=True)]),
         return_inverse=True,
@@ -109,10 +106,7 @@ def _linked(sources: Sequence[Ids], targets: Sequence[Ids], size: int) -> list[l
 
 
 def _probabilities(conditions: Ids, cells: Ids, owners: Ids) -> Matrix:
-    """Return the probability of each link given its word in `conditions` (N,), by expectation and maximization.
-
-    `cells` are the links of all pairs of words that were read, `owners` the words that belong to those conditions.
-    """
+    """Return the probability of links (`cells`) given words in `conditions` (N,), whose `owners` are known, by EM."""
     links: Matrix = np.ones(len(conditions))
     for _ in range(_ROUNDS):
         shares = links[cells]

@@ -269,10 +269,7 @@ class TermPlacer:
 
 
 def _translating(words: Sequence[Span], tokens: Sequence[Span], looks: Array, articles: Container[int]) -> Span | None:
-    """Return the words next to each other that look (T,) at a source, None where none clearly does.
-
-    They are none of the `articles`, which look at their noun, often more than the noun itself does.
-    """
+    """Return the adjacent words that look (T,) at a source, none of the `articles`; None where none clearly does."""
     shares = [
         max((float(looks[n]) for n, (a, b) in enumerate(tokens) if a < end and b > start), default=0.0)
         for start, end in words

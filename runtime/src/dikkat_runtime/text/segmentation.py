@@ -77,10 +77,7 @@ class Segmenter:
         return [self._marked(line, self._segments(line, ids)) for line, ids in self._with_ids(lines)]
 
     def _marked(self, line: str, segments: Segments) -> Segments:
-        """Return the pieces of a line, each with the mark of a language that the line begins with, such as ">>fra<<".
-
-        Such a mark is one token of the vocabulary; it names the language that the model translates into.
-        """
+        """Return the pieces of a line, each with the mark of a target language that it begins with: ">>fra<<"."""
         mark = LANGUAGE_MARK.match(line)
         if mark is None or len(segments.pieces) == 1 or len(self._encode([mark[1]])[0]) != 1:
             return segments
@@ -160,10 +157,7 @@ class Segmenter:
 
 
 def _without_dash(sentence: str) -> list[str]:
-    """Return a dash before direct speech, and the speech; the sentence alone where there is none.
-
-    A model that was trained on texts without such dashes omits them; a separate dash is copied.
-    """
+    """Return a dash before direct speech, which a model may omit, and the speech; else the sentence alone."""
     spoken = DASH.fullmatch(sentence)
     return [spoken[1], spoken[2]] if spoken and has_words(spoken[2]) else [sentence]
 

@@ -71,10 +71,7 @@ def _masked_output(module: MultiHeadAttention, path: str, length: int) -> float:
 
 @contextmanager
 def _sums_as_used(model: nn.Module) -> Iterator[dict[MapName, Tensor]]:
-    """(B, H, T, K) each, all K alike: what an attention makes of values that are all one.
-
-    Where a path does not hold its weights, the recorded ones are the reference's; only the output shows what it used.
-    """
+    """Return (B, H, T, K), what an attention makes of values all one: the reference, where it has no weights."""
     sums: dict[MapName, Tensor] = {}
 
     def summing(name: MapName, module: MultiHeadAttention) -> Observer:

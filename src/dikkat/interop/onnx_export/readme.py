@@ -72,11 +72,7 @@ def readme(translator: TrainedTranslator, name: str) -> str:
 def _differences(
     reasons: Mapping[str, object], settings: Mapping[str, Any], verb: str, *, dotted: bool, **fields: object
 ) -> str:
-    """Return a list of what transformers.js and the Python do otherwise than dikkat, for these reasons.
-
-    `settings` are those of the tokenizer, `dotted` says that texts are lower-cased by the rule of Turkish, and `verb`
-    what is done with them.
-    """
+    """Return what transformers.js and the Python do otherwise than dikkat when they `verb` texts, for these reasons."""
     reasons = {**reasons, "bytes": settings["model"].get("byte_fallback"), "dotted": dotted}
     lines = chosen_lines("onnx_export_readme.differences.txt", reasons, verb=verb, **fields)
     return "".join(f"- {line}\n" for line in lines)

@@ -90,10 +90,7 @@ def _write_settings(run: RunDirectory, member: RunDirectory, number: int, spent:
 
 
 def _write_lessons(run: RunDirectory, student: RunDirectory, should_stop: Stop) -> bool:
-    """Add to the pairs of a student their sources with what all models of `run` write; False where that was stopped.
-
-    What is written is kept in parts, so that it goes on after a stop.
-    """
+    """Add what all models of `run` write to the pairs of a student, in parts kept at a stop, and return False then."""
     is_native = why_not_native(run.read_config(), str(run.config)) is None
     translator = Translator.load(run.path, "int8" if is_native else "float32")
     size, folder = max(translator.tokenizer.vocab_size, translator.target_tokenizer.vocab_size), student.path / "corpus"

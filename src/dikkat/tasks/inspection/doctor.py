@@ -63,10 +63,7 @@ def _run_of(path: Path) -> tuple[RunDirectory, RunConfig]:
 def _native_engine(
     model: ExaminableModel, run: RunDirectory, config: RunConfig
 ) -> tuple[Native, ForcedAttention | None]:
-    """The native engine with the weights of `model`, and what aligns a translator's words where that is computed.
-
-    Raises `UsageError` where the native engine cannot run, and `DataError` for weights that are not numbers.
-    """
+    """Return the native engine with the weights of `model`, and what aligns a translator, or raise as that does."""
     settings = run.read_config()
     if why := why_not_native(settings, str(run.config)):
         raise UsageError("the native engine cannot run here: {reason}", why)

@@ -117,11 +117,7 @@ def _of_characters(piece: str, tokenizer: AnyTokenizer) -> Iterator[int]:
 
 
 def _of_words(pieces: Iterable[str], tokenizer: AnyTokenizer, kind: str) -> Iterator[Sequence[int]]:
-    """Ids of the pieces of a text.
-
-    A vocabulary of the kind bpe puts a space before a text: it is the one that a piece begins with, or is left out
-    again before a new line.
-    """
+    """Return ids of the pieces of a text, without the space that the kind bpe puts before it."""
     for number, piece in enumerate(pieces):
         if not number or kind == "words":
             yield tokenizer.encode(piece)

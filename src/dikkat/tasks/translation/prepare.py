@@ -421,10 +421,7 @@ def _encoded(
     report: CleaningReport | None,
     kept: list[Pair] | None = None,
 ) -> Iterator[tuple[list[int], list[int]]]:
-    """Ids of all pairs; with a `report`, those with a side over `max_length` tokens are left out and counted.
-
-    The pairs that are yielded are put into `kept`.
-    """
+    """Return ids of all pairs, `kept` ones; with a `report`, those with a side over `max_length` tokens are counted."""
     rest = iter(pairs)
     while some := list(islice(rest, _ENCODED_AT_ONCE)):
         sources = vocabularies.source.encode_batch([pair.source for pair in some], config.source_language)

@@ -319,10 +319,7 @@ class ProcessGroup(Ranks):
                 yield entries
 
     def _take_turn(self, other: int) -> None:
-        """Let the rank `other` wait until the first one is through with all that comes before, however long it takes.
-
-        That may be writing to a slow disk, or sending over a slow network; it beats meanwhile.
-        """
+        """Let the rank `other` wait, and beat, until the first one is through with all that comes before."""
         self._turns += 1
         turn, limit = f"dikkat/turn/{self._turns}", _answer_seconds()
         with answering():
