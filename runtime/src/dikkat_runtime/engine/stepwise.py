@@ -181,7 +181,7 @@ def _limited(
     options: DecodingOptions,
     free: Sequence[Collection[int]],
 ) -> tuple[Array, tuple[Array, Array]]:
-    """Return logits with minus infinity at what must not be written, which is never `free`, and the normalizers."""
+    """Return logits with minus infinity at what must not be written (`free` tokens may repeat), and the normalizers."""
     if options.repetition_penalty != 1.0:
         for row, tokens in zip(logits, written, strict=True):
             penalize(row, tokens, options.repetition_penalty)
