@@ -38,8 +38,6 @@ SAMPLED_CASES = {
     "tests/unit/data/test_alignment.py::test_one_lost_line_is_found": 3,
     "tests/unit/decoding/test_generation.py::test_the_cache_changes_nothing_and_there_is_always_room": 2,
     "tests/unit/decoding/test_greedy.py::test_who_asks_for_no_scores_gets_the_same_tokens": 2,
-    "tests/unit/explain/comparison/test_copy_task.py::test_a_recurrence_forgets": 2,
-    "tests/unit/explain/comparison/test_copy_task.py::test_attention_copies_at_any_length": 2,
     "tests/unit/explain/doctor/test_examination.py::test_a_sound_model_of_any_kind_passes": 6,
     "tests/unit/explain/doctor/test_examination.py::test_no_seed_raises_a_false_alarm": 3,
     "tests/unit/explain/doctor/test_language_model.py::test_a_sound_language_model_passes": 5,

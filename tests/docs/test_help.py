@@ -121,6 +121,10 @@ def _errors_of(function: Callable[..., object], seen: frozenset[str]) -> set[str
     return errors
 
 
+_MADE_BY = {"unreadable": "MissingInputError", "wrong_kind": "UsageError"}
+"""Classes of errors by the functions that make them."""
+
+
 def _name_of_error(raised: ast.expr | None) -> str:
     """The class of an error that is made where it is raised, with or without values for its template."""
     if not isinstance(raised, ast.Call):
@@ -128,7 +132,7 @@ def _name_of_error(raised: ast.expr | None) -> str:
     if isinstance(raised.func, ast.Attribute) and raised.func.attr == "fill":
         return _name_of_error(raised.func.value)
     name = raised.func.id if isinstance(raised.func, ast.Name) else ""
-    return "MissingInputError" if name == "unreadable" else name
+    return _MADE_BY.get(name, name)
 
 
 @cache

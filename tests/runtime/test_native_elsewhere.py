@@ -75,7 +75,7 @@ def here(driver: Path, tmp_path_factory: pytest.TempPathFactory) -> Results:
     program = tmp_path_factory.mktemp("here") / "driver"
     compiled("cc", "-march=native", driver, kernels, f"-Wl,-rpath,{Path(kernels).parent}", "-o", program, "-lm")
     result = results([program])
-    assert len(result) == 14
+    assert len(result) == 15
     return result
 
 
