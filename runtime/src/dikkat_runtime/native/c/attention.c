@@ -33,7 +33,8 @@ INLINE void weigh(const Attention *a, const Distances *distances, float *rows, c
     int open = sees_all(a, pair, visible), is_scaled = has_distances(a);
     if (is_scaled) add_distances(a, distances, rows, query, pair % a->heads, first, count, visible);
     for (int64_t t = 0; t < count; t++)
-        softmax_row(rows + t * keys, visible, is_scaled ? 1.0f : a->beta, open ? 0 : mask_row(a, pair, first + t), a->mask_strides[3]);
+        softmax_row_by(rows + t * keys, visible, is_scaled ? 1.0f : a->beta, open ? 0 : mask_row(a, pair, first + t),
+                       a->mask_strides[3], 1);
 }
 
 /* `count` queries from `first` on, and all keys, as they are compared. */

@@ -219,8 +219,8 @@ INLINE vec scores_of(const float *row, int64_t count, float beta, const uint8_t 
 }
 
 /* In place: products to weights, up to the padded end of the row; one that may attend to nothing becomes zero. No lane
- * waits for another. The total is made of PADDING sums, so that it has the same bits with registers of any length. */
-INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mask, int64_t mask_step) {
+ * waits for another. The total is made of `sums` vectors. */
+INLINE void softmax_row_by(float *row, int64_t keys, float beta, const uint8_t *mask, int64_t mask_step, const int sums) {
     int64_t end = padded(keys), at = 0;
     vec largest = (vec){0} - FLT_MAX, totals[PADDING / LANES] = {{0}};
     for (; at + LANES <= keys; at += LANES) {
@@ -235,13 +235,18 @@ INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mas
     for (at = 0; at < end; at += PADDING) {
 #pragma omp simd
         for (int i = 0; i < PADDING; i++) row[at + i] = exponential(row[at + i] - most);
-        for (int part = 0; part < PADDING / LANES; part++) totals[part] += *(loose *)(row + at + part * LANES);
+        for (int part = 0; part < PADDING / LANES; part++) totals[part % sums] += *(loose *)(row + at + part * LANES);
     }
-    for (int half = PADDING / LANES / 2; half; half /= 2)
+    for (int half = sums / 2; half; half /= 2)
         for (int part = 0; part < half; part++) totals[part] += totals[part + half];
     /* a score that is no number makes the total none, and so the whole row */
     float total = lane_sum(totals[0]), share = total == 0.0f ? 0.0f : 1.0f / total;
     for (at = 0; at < end; at += LANES) *(loose *)(row + at) *= share;
+}
+
+/* The same by PADDING sums, so that the total has the same bits with registers of any length, as in a page. */
+INLINE void softmax_row(float *row, int64_t keys, float beta, const uint8_t *mask, int64_t mask_step) {
+    softmax_row_by(row, keys, beta, mask, mask_step, PADDING / LANES);
 }
 
 #endif
