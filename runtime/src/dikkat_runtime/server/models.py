@@ -93,8 +93,9 @@ class ServedModel:
         return [int(len(text.encode("utf-8", "replace")) * self.tokens_per_byte) + 1 for text in texts]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return the tokens of each text, with one for the mark at its end or start."""
-        return [len(ids) + 1 for ids in self.model.tokenizer.encode_batch(list(texts))]
+        """Return the tokens of each text, with the marks at its start and end."""
+        tokenizer = self.model.tokenizer
+        return [len(ids) + tokenizer.frame_size for ids in tokenizer.encode_batch(list(texts))]
 
 
 def texts_of(translation: Translation) -> list[str]:
