@@ -80,7 +80,7 @@ def in_onnx(folder: Path, to: Path, in_bytes: bool) -> Callable[[Sequence[str]],
     return vectors
 
 
-def compare_vectors(folder: Path, sentences: Sequence[str]) -> list[dict[str, Any]]:
+def compare_vectors(folder: Path, sentences: Sequence[str], rounds: int) -> list[dict[str, Any]]:
     """Return sentences a second of each side, and the largest difference of its vectors from sentence-transformers."""
     import torch
     from sentence_transformers import SentenceTransformer
@@ -103,7 +103,7 @@ def compare_vectors(folder: Path, sentences: Sequence[str]) -> list[dict[str, An
             own = Embedder.load(run, precision, engine="native", threads=1)
             sides[f"dikkat {precision}"] = partial(vectors_by, own)
         exact = None
-        for side, vectors in sides.items():
+        for side, vectors in list(sides.items()) * rounds:
             vectors(ordered[:BATCH])
             seconds, found = seconds_of(lambda: vectors(ordered))  # noqa: B023
             exact = found if exact is None else exact
@@ -297,11 +297,10 @@ def main() -> None:
     options.add_argument("--lm", type=Path, help="run, folder or file of a language model")
     options.add_argument("--llama-cpp", type=Path, help="folder that the package llama_cpp lies in")
     options.add_argument("--genai", type=Path, nargs="+", default=[], help="folders of onnxruntime-genai")
-    options.add_argument("--rounds", type=int, default=1, help="rounds of texts, the sides in turn")
+    options.add_argument("--rounds", type=int, default=1, help="rounds, the sides in turn; texts of a task of --drafts")
     options.add_argument("--sentences", type=int, default=10_000, help="sentences at most")
     options.add_argument("--tokens", type=int, default=32, help="tokens written")
     options.add_argument("--drafts", action="store_true", help="of --lm, compare writing with drafts and without alone")
-    options.add_argument("--rounds", type=int, default=3, help="texts of each task that --drafts compares")
     options.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     arguments = options.parse_args()
     require_files([arguments.data / "train.en.gz"])
@@ -311,7 +310,7 @@ def main() -> None:
         lines = file.read().split("\n")[: arguments.sentences]
     found = {}
     if arguments.encoder:
-        found["vectors"] = compare_vectors(arguments.encoder, lines)
+        found["vectors"] = compare_vectors(arguments.encoder, lines, arguments.rounds)
     if arguments.lm and arguments.drafts:
         found["drafts"] = compare_drafts(arguments.lm, lines, arguments.tokens, arguments.rounds)
     elif arguments.lm:
