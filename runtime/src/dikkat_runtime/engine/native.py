@@ -219,7 +219,7 @@ class EncoderKernel:
         )
 
     def split(self) -> None:
-        """Multiply by float32 weights in two parts of bfloat16, where the processor has tiles for these."""
+        """Multiply by float32 weights in three parts of bfloat16, where the processor has tiles for these."""
         self._split = empty(library()[0].split_bytes(self.linears, len(self.linears)), np.uint8)
         library()[0].split_weights(self.linears, len(self.linears), address(self._split))
 
