@@ -34,6 +34,14 @@ WRITE = """
 const model = new engine.LanguageModel(engine.readModelFile(bytes("./run.model")), core);
 return input.rows.map((ids) => finished(model.write(ids, { most: 40, temperature: 0 })));
 """
+MAPS = """
+const model = new engine.LanguageModel(engine.readModelFile(bytes("./run.model")), core);
+return input.rows.map((ids) => {
+  const maps = {};
+  model.next(ids, model.decoder.newCache(), { maps });
+  return maps["decoder-self"].map(({ values }) => Array.from(values));
+});
+"""
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +78,7 @@ def run(
 def texts() -> list[str]:
     """Lines of prose of the documentation."""
     pages = sorted((ROOT / "docs").rglob("*.md"))
-    lines = (line for page in pages for line in page.read_text(encoding="utf-8").split("\\n"))
+    lines = (line for page in pages for line in page.read_text(encoding="utf-8").split("\n"))
     return [line for line in lines if len(line) > 80 and line[0].isalpha()]
 
 
@@ -113,7 +121,7 @@ def test_few_bits_cost_little(run: Path, texts: list[str]) -> None:
     losses: dict[str, float] = {}
     for precision in cast(tuple[PrecisionName, ...], ("float32", "int8", "int4")):
         own = Generator.load(run, precision, engine="native")
-        ids = own.tokenizer.encode("\\n".join(texts))[: 16 * 257]
+        ids = own.tokenizer.encode("\n".join(texts))[: 16 * 257]
         engine = cast(NativeLanguageModel, own.engine)
         losses[precision] = engine.nats(np.array(ids).reshape(16, 257), [0] * 16) / (16 * 256)
     print({name: float(np.exp(loss)) for name, loss in losses.items()})
@@ -134,3 +142,25 @@ def test_its_page_writes_what_the_native_engine_writes(
         expected.append([int(token) for token in takewhile(lambda token: token != own.special_tokens.end, tokens)])
     found = in_node(tmp_path, WRITE, {"rows": rows}, run=open_for_web(run, precision).encode())
     assert found == expected
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@torch.no_grad()
+def test_the_maps_of_its_page_are_those_of_pytorch(
+    run: Path, theirs: tuple[Any, Any], precision: PrecisionName, texts: list[str], tmp_path: Path
+) -> None:
+    """All 270 heads of a few sentences: in float32 each weight; eight bits move some by their rounding."""
+    own = Generator.load(run, engine="native")
+    rows = [own.encode(text)[:length] for text, length in zip(texts[:200:40], (5, 12, 24, 32, 48), strict=True)]
+    found = in_node(tmp_path, MAPS, {"rows": rows}, run=open_for_web(run, precision).encode())
+    model = theirs[0]
+    model.set_attn_implementation("eager")
+    differences = []
+    for row, maps in zip(rows, found, strict=True):
+        expected = model(torch.tensor([row]), output_attentions=True).attentions
+        for values, attention in zip(maps, expected, strict=True):
+            differences.append(np.abs(np.reshape(values, attention.shape) - attention.numpy()).ravel())
+    every = np.concatenate(differences)
+    print(f"{precision}: {every.size:,} weights, largest difference {every.max():.1e}, mean {every.mean():.1e}")
+    print(np.quantile(every, [0.5, 0.9, 0.99, 0.999]))
+    assert every.max() <= 1e-3 if precision == "float32" else every.mean() <= 1e-2

@@ -245,7 +245,9 @@ async def embeddings(call: Call) -> Response:
         raise RequestError("invalid", "input holds an empty text", param="input")
     as_base64 = fields.choice("encoding_format", "float", ("float", "base64")) == "base64"
     vectors = await cut_vectors(call, served, texts, normalize=True)
-    shown = [base64.b64encode(vector.astype("<f4").data).decode() if as_base64 else vector.tolist() for vector in vectors]
+    shown = [
+        base64.b64encode(vector.astype("<f4").data).decode() if as_base64 else vector.tolist() for vector in vectors
+    ]
     rows = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(shown)]
     tokens = sum(served.count_tokens(texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
