@@ -150,7 +150,7 @@ def test_patching_by_hand() -> None:
             ]
             np.testing.assert_allclose(effects[:, position], wanted, atol=1e-4)
     # what differs at the input is the second token alone; an effect is in units of the difference between both texts
-    rounding = 4 * np.finfo(np.float32).eps / abs(whole - nothing)
+    rounding = 4 * float(np.finfo(np.float32).eps) / abs(whole - nothing)
     np.testing.assert_allclose(effects[0], [0, 1, 0, 0], atol=rounding)
 
 
