@@ -107,6 +107,5 @@ def norm(vector: Tensor) -> Tensor:
         length: Tensor = torch.linalg.vector_norm(vector, dtype=torch.float32)
         return length
     sums = torch.empty(-(-vector.numel() // PART), dtype=torch.float64)
-    call = native_library().sum_of_squares
-    entries, threads = c_int64(vector.numel()), torch.get_num_threads()
-    return torch.tensor(math.sqrt(call(address(vector), entries, address(sums), is_float32(vector), threads)))
+    call, threads = native_library().sum_of_squares, torch.get_num_threads()
+    return torch.tensor(math.sqrt(call(address(vector), vector.numel(), address(sums), is_float32(vector), threads)))

@@ -89,5 +89,6 @@ def backward(
 
 
 def _job(x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor, eps: float) -> _Normalization:
-    vectors = map(address, (x, weight, bias, *statistics.unbind()))
-    return _Normalization(*vectors, statistics.shape[1], x.shape[-1], eps, torch.get_num_threads())
+    rows, mean = statistics.shape[1], statistics.data_ptr()
+    addresses = (*map(address, (x, weight, bias)), mean, mean + rows * statistics.element_size())
+    return _Normalization(*addresses, rows, x.shape[-1], eps, torch.get_num_threads())

@@ -104,16 +104,8 @@ def backward(
 
 
 def _job(x: Tensor, weight: Tensor, bias: Tensor | None, rectified: Tensor | None = None) -> _SmallLinearStruct:
-    return _SmallLinearStruct(
-        x.shape[0],
-        x.shape[1],
-        weight.shape[0],
-        address(x),
-        address(weight),
-        address(bias),
-        address(rectified),
-        torch.get_num_threads(),
-    )
+    addresses = map(address, (x, weight, bias, rectified))
+    return _SmallLinearStruct(*x.shape, len(weight), *addresses, torch.get_num_threads())
 
 
 # Several projections computed as one: split on the way forward, and not put together on the way back.

@@ -60,6 +60,7 @@ PLANTED_SHARE = 6
 MAX_PAIRS = 1000
 MIN_PAIRS = 20
 FOLDS = 5
+DECODED_TOGETHER = 1000
 GOOD_CHRF = 60.0
 """Character F-score (Popović 2015) from which a translation counts as right where few equal their reference."""
 EXACT_SHARE = 0.5
@@ -104,12 +105,12 @@ def training_pairs(
         raise DataError("{path}: damaged ({error}); restore the file", run / "corpus", error) from None
     order = np.arange(len(offsets) // 2)
     # a file in an order has other words at its end
-    for index in 2 * (np.random.default_rng(1).permutation(order) if mixed else order):
-        source, target = (
-            tokenizer.decode(ids[offsets[side] : offsets[side + 1]].tolist())
-            for tokenizer, side in zip(tokenizers, (index, index + 1), strict=True)
-        )
-        yield source, target
+    indices = 2 * (np.random.default_rng(1).permutation(order) if mixed else order)
+    ids, offsets = np.asarray(ids), np.asarray(offsets)
+    for first in range(0, len(indices), DECODED_TOGETHER):
+        texts = [indices[first : first + DECODED_TOGETHER] + side for side in (0, 1)]
+        rows = [[ids[a:b].tolist() for a, b in zip(offsets[own], offsets[own + 1], strict=True)] for own in texts]
+        yield from zip(*(part.decode_batch(own) for part, own in zip(tokenizers, rows, strict=True)), strict=True)
 
 
 def fit_calibration(

@@ -43,12 +43,15 @@ class Lexicon:
     def fit(cls, pairs: Iterable[tuple[str, str]]) -> Self:
         """Return the lexicon of sentence pairs; of very many the first ones count."""
         numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        read: tuple[list[Ids], list[Ids]] = ([], [])
+        known: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+        read: tuple[list[list[int]], list[list[int]]] = ([], [])
         cells = 0
         for pair in pairs:
-            for text, known, rows in zip(pair, numbers, read, strict=True):
-                own = [known.setdefault(word, len(known)) for word in dict.fromkeys(words(text))]
-                rows.append(np.array(own, np.int64))
+            for text, own, pieces, rows in zip(pair, numbers, known, read, strict=True):
+                for piece in text.split():
+                    if piece not in pieces:
+                        pieces[piece] = [own.setdefault(word, len(own)) for word in words(piece)]
+                rows.append(list(dict.fromkeys(chain.from_iterable(map(pieces.__getitem__, text.split())))))
             cells += len(read[0][-1]) * len(read[1][-1])
             if cells > _MAX_CELLS:
                 break
@@ -87,17 +90,16 @@ def words(text: str) -> list[str]:
     return [text[start:end].lower() for start, end in word_spans(text)]
 
 
-def _linked(sources: Sequence[Ids], targets: Sequence[Ids], size: int) -> list[list[int]]:
+def _linked(sources: Sequence[list[int]], targets: Sequence[list[int]], size: int) -> list[list[int]]:
     """Return the numbers of both words of each link, one of `size` of the target, and its two probabilities."""
-    keys, cells = np.unique(
-        np.concatenate([(own[:, None] * size + other).ravel() for own, other in zip(sources, targets, strict=True)]),
-        return_inverse=True,
-    )
+    own, other = (np.array(list(chain.from_iterable(rows)), np.int64) for rows in (sources, targets))
+    lengths = [np.array(list(map(len, rows))) for rows in (sources, targets)]
     # a word belongs to all words of the other side of its sentence pair together
-    lengths = [list(map(len, rows)) for rows in (sources, targets)]
-    of_source = np.repeat(np.arange(sum(lengths[0])), np.repeat(lengths[1], lengths[0]))
-    ends = zip(np.cumsum(lengths[1]), *lengths, strict=True)
-    of_target = np.concatenate([np.tile(np.arange(end - other, end), own) for end, own, other in ends])
+    others = np.repeat(lengths[1], lengths[0])
+    of_source = np.repeat(np.arange(len(own)), others)
+    begin = np.repeat(np.cumsum(lengths[1]) - lengths[1], lengths[0]) - (np.cumsum(others) - others)
+    of_target = np.arange(len(of_source)) + begin[of_source]
+    keys, cells = np.unique(own[of_source] * size + other[of_target], return_inverse=True)
     own, other = np.divmod(keys, size)
     both = np.c_[_probabilities(own, cells, of_target), _probabilities(other, cells, of_source)]
     rows = np.c_[own, other, np.rint(1000 * both).astype(np.int64)]
