@@ -139,8 +139,10 @@ class Search(ctypes.Structure):
     _fields_ = [
         *_numbers("beam", "best", "early_stop_rank", "longest", "padding", "begin", "end"),
         *_addresses("caps", "penalties", "tokens", "live_tokens", "live"),
-        *_addresses("ended_tokens", "ended_lengths", "ended", "scores", "over_at"),
-        ("own", c_void_p * 13),
+        *_addresses(
+            "ended_tokens", "ended_lengths", "ended", "scores", "over_at", "token_scores", "ended_token_scores"
+        ),
+        ("own", c_void_p * 15),
     ]
 
 

@@ -20,7 +20,7 @@ from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classifier, Regressor
-from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
+from dikkat_runtime.tasks.confidence import CERTAIN, Calibration, Confidence, Judge
 from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
 from dikkat_runtime.tasks.demand_keeping import Steps, answered_together
@@ -134,6 +134,10 @@ class Translate:
     memory: str | None = None
     """The name of the only memory that is used; None where all are."""
     formality: Formality = "default"
+    judged: bool = False
+    """True if the confidence in each segment is estimated, where it has been fitted for the run."""
+    confidences: dict[str, Confidence] = field(default_factory=dict, compare=False)
+    """Those of the segments that are translated."""
     unplaced: dict[str, tuple[Term, ...]] = field(default_factory=dict, compare=False)
     """The terms of the glossary that a translated segment does not hold, for segments with such terms."""
 
@@ -156,14 +160,20 @@ class Translate:
         for index, (task, (text, _)) in enumerate(zip(tasks, pairs, strict=True)):
             if translations[index].unplaced:
                 task.unplaced[text] = translations[index].unplaced
+            if task._judge is not None:
+                task.confidences[text] = translations[index].confidence or CERTAIN
         return [translations[index] for index in range(len(items))]
+
+    @property
+    def _judge(self) -> Judge | None:
+        return self.model.judge if self.judged else None
 
     def _begun(self, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[Translator, Any], Steps[list[Translation]]]:
         translator: Translator = self.model.model
         known = translator.known(None if self.memory is None else [self.model.memories[self.memory]])
         lines = translator.line_translator(
             translator.defaults.resolved(self.options), translator.notes, translator.decoded,
-            glossary=self.glossary, formality=self.formality, known=known,
+            glossary=self.glossary, formality=self.formality, known=known, judge=self._judge,
         )  # fmt: skip
         texts, prefixes = zip(*pairs, strict=True)
         return (translator, known), lines.steps(texts, prefixes)
@@ -194,13 +204,6 @@ def answer(model: ServedModel, texts: Sequence[str]) -> list[Any]:
 def attend(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
     """Return the cross-attention of each source and its translation."""
     return [model.aligner.attend(source, target) for source, target in pairs]
-
-
-def estimate_confidence(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[Confidence]:
-    """Return the confidence in the translation of each source."""
-    assert model.judge is not None
-    sources, targets = zip(*pairs, strict=True)
-    return model.judge(sources, targets)
 
 
 def align_words(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[Array]:

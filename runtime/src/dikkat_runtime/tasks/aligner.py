@@ -72,7 +72,10 @@ class Aligner:
         (reads, writes), language = self._tokenizers, self._target_language
         ids, target_ids = reads.encode(source), writes.encode(target, language)
         weights = self._attention(ids, target_ids) if ids and target_ids else np.zeros((0, 0, 0, 0), np.float32)
-        (source, source_spans), (target, target_spans) = _spans(reads, source), _spans(writes, target, language)
+        (source, source_spans), (target, target_spans) = (
+            token_spans(reads, source),
+            token_spans(writes, target, language),
+        )
         return CrossAttention(source, target, source_spans, target_spans, weights)
 
 
@@ -92,7 +95,7 @@ def forced_attention(run: Path, config: Mapping[str, Any]) -> ForcedAttention:
     return ForcedAttention(open_weights(run / WEIGHTS, settings, available_threads()), settings)
 
 
-def _spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> tuple[str, Spans]:
+def token_spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> tuple[str, Spans]:
     """Return the composed text, and the characters of each token, without a space before a word."""
     written, spans = tokenizer.spans(text, language)
     return written, [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
@@ -108,7 +111,7 @@ _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
 """Letters of scripts without spaces between words: each is a word here."""
-WORD = re.compile(rf"[{_SPACELESS}]|(?:(?![{_SPACELESS}])\w)+(?:[-.,:/@'’](?=\w)(?:(?![{_SPACELESS}])\w)+)*|[^\w\s]")
+WORD = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+(?:[-.,:/@'’][^\W{_SPACELESS}]+)*|[^\w\s]")
 
 
 def word_spans(text: str) -> list[Span]:

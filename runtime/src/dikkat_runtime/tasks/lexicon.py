@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.tasks.aligner import Spans, word_spans
+from dikkat_runtime.tasks.aligner import WORD, Spans, word_spans
 
 Matrix = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -17,16 +17,17 @@ _MAX_CELLS = 4_000_000
 """Pairs of words of one sentence pair, in all: they take 250 MB, and no further sentence pair is read."""
 _KEPT = 50
 """Thousandths, under which both probabilities of a link are too low to be kept."""
-_UNLINKED, _COPIED = [0, 0], [1000, 1000]
+_UNLINKED = [0, 0]
+_CERTAIN = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class WordLinks:
     """Hold how well the S words of a source and the T words of its translation explain each other."""
 
-    source: Matrix
-    """(S,): the logarithm of the highest probability of each word given one of the translation."""
-    target: Matrix
+    source: Sequence[int]
+    """(S,): the highest probability of each word given one of the translation, in thousandths."""
+    target: Sequence[int]
     """(T,): the same of the words of the translation."""
     target_spans: Spans
 
@@ -65,7 +66,7 @@ class Lexicon:
     def from_json(cls, content: Any) -> Self:
         """Return the lexicon of its links as JSON. Raises `ValueError` or another where they are not."""
         links = np.array([_UNLINKED, *chain.from_iterable(known.values() for known in content.values())])
-        if links.dtype.kind != "i" or links.shape[1:] != (2,) or links.min() < 0 or links.max() > 1000:
+        if links.dtype.kind != "i" or links.shape[1:] != (2,) or links.min() < 0 or links.max() > _CERTAIN:
             raise ValueError("its lexicon has other numbers")
         return cls(content)
 
@@ -73,21 +74,27 @@ class Lexicon:
         """Return how well the words of a source and of its translation explain each other."""
         spans = word_spans(target)
         own_words, others = words(source), [target[start:end].lower() for start, end in spans]
-        best = [0] * len(own_words), [0] * len(others)
-        for row, own in enumerate(own_words):
+        best, of_source = dict.fromkeys(others, 0), list[int]()
+        for own in own_words:
             known = self.links.get(own, {})
             # numbers, and names that nobody has translated, stay as they are
-            is_copied = not known or any(map(str.isdigit, own))
-            for column, other in enumerate(others):
-                if link := _COPIED if is_copied and own == other else known.get(other):
-                    best[0][row], best[1][column] = max(best[0][row], link[1]), max(best[1][column], link[0])
-        of_source, of_target = (np.log(np.array(values) / 1000 + 1e-3) for values in best)
-        return WordLinks(of_source, of_target, spans)
+            is_copied = own in best and (not known or any(map(str.isdigit, own)))
+            most = _CERTAIN if is_copied else 0
+            for other in known.keys() & best.keys():
+                forward, backward = known[other]
+                if forward > best[other]:
+                    best[other] = forward
+                if backward > most:
+                    most = backward
+            if is_copied:
+                best[own] = _CERTAIN
+            of_source.append(most)
+        return WordLinks(of_source, [best[other] for other in others], spans)
 
 
 def words(text: str) -> list[str]:
     """Return the words and signs of a text in lower case."""
-    return [text[start:end].lower() for start, end in word_spans(text)]
+    return [word.lower() for word in WORD.findall(text)]
 
 
 def _linked(sources: Sequence[list[int]], targets: Sequence[list[int]], size: int) -> list[list[int]]:
