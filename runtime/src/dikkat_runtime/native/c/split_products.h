@@ -68,12 +68,15 @@ static void split_panel(uint16_t *to, const float *weight, int64_t outputs, int6
     if (R == 2) ADD_BF16_TILES(2, 5, 6);                                                                               \
     if (R == 2) ADD_BF16_TILES(3, 5, 7)
 
-/* to (R tiles, 2 tiles) = rows (R tiles, inner) x pairs (inner / 2, 2 tiles), both in parts; R is a constant. */
-INLINE void split_tiles(float *to, const uint16_t *rows, const uint16_t *pairs, int64_t inner, const int R) {
-    CLEAR_TILE(0);
-    CLEAR_TILE(1);
-    CLEAR_TILE(2);
-    CLEAR_TILE(3);
+/* to (R tiles, 2 tiles) = bias + rows (R tiles, inner) x pairs (inner / 2, 2 tiles), both in parts; R is a constant. */
+INLINE void split_tiles(float *to, int64_t to_step, const uint16_t *rows, const uint16_t *pairs, const float *bias,
+                        int64_t inner, const int R) {
+    float *below = to + TILE_ROWS * to_step;
+    /* the same row sixteen times */
+    LOAD_TILE(0, bias, 0);
+    LOAD_TILE(1, bias + LANES, 0);
+    if (R == 2) LOAD_TILE(2, bias, 0);
+    if (R == 2) LOAD_TILE(3, bias + LANES, 0);
     for (int64_t at = 0; at < inner; at += TILE_NUMBERS, rows += STEP, pairs += STEP) {
         LOAD_ROWS(0);
         LOAD_PAIRS(0);
@@ -89,10 +92,25 @@ INLINE void split_tiles(float *to, const uint16_t *rows, const uint16_t *pairs, 
         LOAD_ROWS(2);
         ADD_PARTS;
     }
-    STORE_TILE(to, 4 * SPLIT_PANEL, 0);
-    STORE_TILE(to + LANES, 4 * SPLIT_PANEL, 1);
-    if (R == 2) STORE_TILE(to + TILE_ROWS * SPLIT_PANEL, 4 * SPLIT_PANEL, 2);
-    if (R == 2) STORE_TILE(to + TILE_ROWS * SPLIT_PANEL + LANES, 4 * SPLIT_PANEL, 3);
+    STORE_TILE(to, 4 * to_step, 0);
+    STORE_TILE(to + LANES, 4 * to_step, 1);
+    if (R == 2) STORE_TILE(below, 4 * to_step, 2);
+    if (R == 2) STORE_TILE(below + LANES, 4 * to_step, 3);
+}
+
+/* Outputs of a panel, `outputs` of them, of `count` rows, at most SPLIT_PANEL: where these fill no tiles, by way of `sums`. */
+INLINE void split_products(float *to, int64_t to_step, const uint16_t *rows, const uint16_t *pairs, const float *bias,
+                           int64_t inner, int64_t count, int64_t outputs, float *sums) {
+    if (count == SPLIT_PANEL && outputs == SPLIT_PANEL) {
+        split_tiles(to, to_step, rows, pairs, bias, inner, 2);
+        return;
+    }
+    if (count > TILE_ROWS)
+        split_tiles(sums, SPLIT_PANEL, rows, pairs, bias, inner, 2);
+    else
+        split_tiles(sums, SPLIT_PANEL, rows, pairs, bias, inner, 1);
+    for (int64_t row = 0; row < count; row++)
+        memcpy(to + row * to_step, sums + row * SPLIT_PANEL, sizeof(float) * outputs);
 }
 
 /* Outputs `start` to `end` of all rows, `start` a multiple of SPLIT_PANEL; `scratch` holds split_scratch() numbers. */
@@ -107,21 +125,12 @@ static void split_rows(float *to, int64_t to_step, const float *from, int64_t fr
     begin_tiles(TILE_ROWS);
     for (int64_t output = start; output < end; output += SPLIT_PANEL) {
         const uint16_t *panel = split + output / SPLIT_PANEL * block;
-        int64_t bytes = sizeof(float) * smaller_of(end - output, SPLIT_PANEL);
-        vec biases[2] = {{0}};
-        if (bias) memcpy(biases, bias + output, bytes);
-        for (int64_t row = 0; row < rows; row += SPLIT_PANEL) {
-            const uint16_t *here = entries + row / SPLIT_PANEL * block;
-            if (rows - row > TILE_ROWS)
-                split_tiles(scratch, here, panel, inputs, 2);
-            else
-                split_tiles(scratch, here, panel, inputs, 1);
-            for (int64_t r = 0; r < smaller_of(rows - row, SPLIT_PANEL); r++) {
-                const vec *sums = (const vec *)(scratch + r * SPLIT_PANEL);
-                vec totals[2] = {sums[0] + biases[0], sums[1] + biases[1]};
-                memcpy(to + (row + r) * to_step + output, totals, bytes);
-            }
-        }
+        int64_t outputs = smaller_of(end - output, SPLIT_PANEL);
+        float biases[SPLIT_PANEL] = {0};
+        if (bias) memcpy(biases, bias + output, sizeof(float) * outputs);
+        for (int64_t row = 0; row < rows; row += SPLIT_PANEL)
+            split_products(to + row * to_step + output, to_step, entries + row / SPLIT_PANEL * block, panel, biases, inputs,
+                           smaller_of(rows - row, SPLIT_PANEL), outputs, scratch);
     }
     end_tiles(1);
 }
