@@ -105,7 +105,7 @@ def backward(
 
 def _job(x: Tensor, weight: Tensor, bias: Tensor | None, rectified: Tensor | None = None) -> _SmallLinearStruct:
     addresses = map(address, (x, weight, bias, rectified))
-    return _SmallLinearStruct(*x.shape, len(weight), *addresses, torch.get_num_threads())
+    return _SmallLinearStruct(*x.shape, weight.shape[0], *addresses, torch.get_num_threads())
 
 
 # Several projections computed as one: split on the way forward, and not put together on the way back.
