@@ -79,13 +79,7 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor
 
 
 def backward(
-    gradient: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    bias: Tensor,
-    statistics: Tensor,
-    eps: float,
-    other: Tensor | None = None,
+    gradient: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor, eps: float, other: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Call the kernel for the gradients of x, weight and bias, from a dense `gradient` and what `forward` had.
 
@@ -98,8 +92,7 @@ def backward(
         return grad_x if other is None else grad_x + other, of_parameters[0], of_parameters[1]
     gradients = [torch.empty_like(tensor) for tensor in (x, weight, bias)]
     job = _job(x, weight, bias, statistics, eps)
-    call = native_library().normalize_backward
-    check_status(call(ctypes.byref(job), *map(address, (gradient, other, *gradients))))
+    check_status(native_library().normalize_backward(ctypes.byref(job), *map(address, (gradient, other, *gradients))))
     return gradients[0], gradients[1], gradients[2]
 
 

@@ -20,7 +20,7 @@ from dikkat.kernels.embedding import embedding_rows
 from dikkat.kernels.gpu import choice
 from dikkat.kernels.gradient_buffer import attach_buffer
 from dikkat.kernels.layer_norm import branched_layer_norm
-from dikkat.kernels.linear import linear, split_widths
+from dikkat.kernels.linear import linear, split_heads
 from dikkat.kernels.random_bits import bits_of_seed, random_seed
 
 HAS_GPU = torch.cuda.is_available()
@@ -192,7 +192,7 @@ def test_attention(queries: int, keys: int, width: int) -> None:
     mask[1, 0, 0] = False
 
     def attend(x: Tensor, y: Tensor) -> Tensor:
-        q, k, v = (part.unflatten(-1, (heads, width)).transpose(1, 2) for part in (x, *split_widths(y, [wide, wide])))
+        q, k, v = *split_heads(x, [heads], width), *split_heads(y, [heads, heads], width)
         return soft_attention(q, k, v, mask, beta)[0].transpose(1, 2).flatten(2)
 
     def exact(x: Tensor, y: Tensor) -> Tensor:
@@ -214,8 +214,7 @@ def test_attention_without_a_mask_of_one_projection() -> None:
     gradient = numbers(3, heads, 20, width, dtype=ATTENDED, seed=1)
 
     def attend(x: Tensor) -> Tensor:
-        parts = split_widths(x, 3 * [heads * width])
-        q, k, v = (part.unflatten(-1, (heads, width)).transpose(1, 2) for part in parts)
+        q, k, v = split_heads(x, 3 * [heads], width)
         return soft_attention(q, k, v, None, 0.3)[0]
 
     def exact(x: Tensor) -> Tensor:
