@@ -35,6 +35,5 @@ class _Activation(torch.autograd.Function):
 
 def _activated(x: Tensor, gradient: Tensor | None, number: int) -> Tensor:
     output = torch.empty_like(x)
-    tensors = map(address, (output, x, gradient))
-    native_library().activate_bf16(*tensors, x.numel(), number, torch.get_num_threads())
+    native_library().activate_bf16(*map(address, (output, x, gradient)), x.numel(), number, torch.get_num_threads())
     return output

@@ -63,9 +63,8 @@ def adamw(weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, div
 
     Average and copy follow the weights. The gradient is float32 or bfloat16, and may be used up.
     """
-    vectors = [vector for vector in (weights.master, weights.average, first, second) if vector is not None]
-    others = [vector for vector in (weights.copy, gradient) if vector is not None and vector.dtype != torch.float32]
-    if not runs_native(*vectors) or any(vector.dtype != torch.bfloat16 for vector in others):
+    types = {vector.dtype for vector in (weights.copy, gradient) if vector is not None}
+    if types - {torch.float32, torch.bfloat16} or not runs_native(weights.master, weights.average, first, second):
         torch._fused_adamw_(
             [weights.master],
             [gradient.float()],

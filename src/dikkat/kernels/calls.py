@@ -57,7 +57,7 @@ ARGUMENTS: dict[str, tuple[type, ...]] = {
     ),
     "small_linear": (_ADDRESS, _ADDRESS, c_int),
     "small_linear_backward": (_ADDRESS, _ADDRESS, _ADDRESS),
-    "normalize_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    "normalize_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
     "normalize_forward": (_ADDRESS, _ADDRESS),
     "muon": (_ADDRESS,),
     "orthogonalize": (_ADDRESS, _NUMBER, _NUMBER, _NUMBER, c_int),

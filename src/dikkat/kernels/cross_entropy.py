@@ -53,9 +53,8 @@ class SampledGradient:
         """Multiply this matrix by `weight` and add the float32 `begin` to every row."""
         weight, product = weight.contiguous(), weight.new_empty(len(self.counts), weight.shape[1])
         call = native_library().sampled_grad_hidden
-        matrix = ctypes.byref(self._structure())
         addresses, threads = map(address, (product, weight, begin)), torch.get_num_threads()
-        code = call(matrix, *addresses, *weight.shape, is_float32(weight), threads)
+        code = call(ctypes.byref(self._structure()), *addresses, *weight.shape, is_float32(weight), threads)
         check_status(code, "a sampled entry", len(weight))
         return product
 

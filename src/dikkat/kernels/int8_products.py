@@ -141,7 +141,7 @@ def gradients(
         packing = _packing(weight, True)
     gradient, x, relu_output = _rows(gradient), _rows(x), None if relu_output is None else relu_output.contiguous()
     addresses = map(address, (grad_x, grad_weight, grad_bias, gradient, x))
-    sizes = gradient.stride(0), x.stride(0), len(x), *grad_weight.shape
+    sizes = gradient.stride(0), x.stride(0), x.shape[0], *grad_weight.shape
     job = _Backward(*addresses, *sizes, address(relu_output), packing, is_float32(x), torch.get_num_threads())
     check_status(native_library().byte_gradients(ctypes.byref(job)))
     return grad_x, grad_weight, grad_bias

@@ -33,8 +33,7 @@ def orthogonalize(matrices: Float[Tensor, "N A B"]) -> Float[Tensor, "N A B"]:
         is_fast = matrices.device.type != "cpu" or has_fast_bfloat16()
         return orthogonalize_reference(matrices, torch.bfloat16 if is_fast else torch.float32)
     output = matrices.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
-    call = native_library().orthogonalize
-    check_status(call(address(output), *output.shape, torch.get_num_threads()))
+    check_status(native_library().orthogonalize(address(output), *output.shape, torch.get_num_threads()))
     return output.to(matrices.dtype)
 
 

@@ -69,10 +69,8 @@ class GuidedHead:
         query, key, mask = observation.query, observation.key, observation.mask
         # only sentences with a link need their weights
         linked_sentences, numbers = np.unique(batch.sentences, return_inverse=True)
-        chosen, sentences, rows, columns, groups = (
-            to_device(array, query.device)
-            for array in (linked_sentences, numbers, batch.rows, batch.columns, batch.groups)
-        )
+        arrays = linked_sentences, numbers, batch.rows, batch.columns, batch.groups
+        chosen, sentences, rows, columns, groups = (to_device(array, query.device) for array in arrays)
         mask = None if mask is None else mask.expand(*query.shape[:3], key.shape[2])[chosen]
         # (linked sentences, H, T, S) -> (links,)
         weights = self.attention.weights(query.index_select(0, chosen), key.index_select(0, chosen), mask)
