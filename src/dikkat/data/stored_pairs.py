@@ -113,7 +113,7 @@ class StoredPairs(Sequence[Pair]):
 
 
 class MappedPairs(Sequence[ValueT]):
-    """What a function returns of each pair, when it is asked for."""
+    """Hold what a function returns of each pair, computed when it is asked for."""
 
     def __init__(self, pairs: Sequence[Pair], function: Callable[[Pair], ValueT]) -> None:
         self._pairs, self._function = pairs, function
