@@ -20,7 +20,7 @@ from dikkat_runtime.server.languages import candidates, normal
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.tasks.aligner import Aligner, CrossAttention
 from dikkat_runtime.tasks.classifier import Classifier, Regressor
-from dikkat_runtime.tasks.confidence import CERTAIN, Calibration, Confidence, Judge
+from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
 from dikkat_runtime.tasks.demand_keeping import Steps, answered_together
@@ -160,20 +160,17 @@ class Translate:
         for index, (task, (text, _)) in enumerate(zip(tasks, pairs, strict=True)):
             if translations[index].unplaced:
                 task.unplaced[text] = translations[index].unplaced
-            if task._judge is not None:
-                task.confidences[text] = translations[index].confidence or CERTAIN
+            if (confidence := translations[index].confidence) is not None:
+                task.confidences[text] = confidence
         return [translations[index] for index in range(len(items))]
-
-    @property
-    def _judge(self) -> Judge | None:
-        return self.model.judge if self.judged else None
 
     def _begun(self, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[Translator, Any], Steps[list[Translation]]]:
         translator: Translator = self.model.model
         known = translator.known(None if self.memory is None else [self.model.memories[self.memory]])
         lines = translator.line_translator(
             translator.defaults.resolved(self.options), translator.notes, translator.decoded,
-            glossary=self.glossary, formality=self.formality, known=known, judge=self._judge,
+            glossary=self.glossary, formality=self.formality, known=known,
+            judge=self.model.judge if self.judged else None,
         )  # fmt: skip
         texts, prefixes = zip(*pairs, strict=True)
         return (translator, known), lines.steps(texts, prefixes)

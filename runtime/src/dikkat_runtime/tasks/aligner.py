@@ -72,11 +72,8 @@ class Aligner:
         (reads, writes), language = self._tokenizers, self._target_language
         ids, target_ids = reads.encode(source), writes.encode(target, language)
         weights = self._attention(ids, target_ids) if ids and target_ids else np.zeros((0, 0, 0, 0), np.float32)
-        (source, source_spans), (target, target_spans) = (
-            token_spans(reads, source),
-            token_spans(writes, target, language),
-        )
-        return CrossAttention(source, target, source_spans, target_spans, weights)
+        (source, spans), (target, target_spans) = token_spans(reads, source), token_spans(writes, target, language)
+        return CrossAttention(source, target, spans, target_spans, weights)
 
 
 def word_weights(weights: Array, words: tuple[Spans, Spans], tokens: tuple[Spans, Spans]) -> Array:
@@ -111,7 +108,7 @@ _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3041-\u30ff\u3400-\u9fff\uf900-\ufaff\uff66-\uffdc\U00020000-\U0003ffff"
 )
 """Letters of scripts without spaces between words: each is a word here."""
-WORD = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+(?:[-.,:/@'’][^\W{_SPACELESS}]+)*|[^\w\s]")
+WORD = re.compile(rf"[{_SPACELESS}]|(?:(?![{_SPACELESS}])\w)+(?:[-.,:/@'’](?=\w)(?:(?![{_SPACELESS}])\w)+)*|[^\w\s]")
 
 
 def word_spans(text: str) -> list[Span]:

@@ -131,8 +131,10 @@ Spans = tuple[Ids, Ids]
 def features_of(
     targets: Sequence[str], scores: Sequence[TokenScores], tokens: Spans, links: Sequence[WordLinks]
 ) -> tuple[Matrix, Matrix, list[list[str]]]:
-    """Return for B translations and all W words the numbers that `SENTENCE_FEATURES` (B, 10) and `WORD_FEATURES` (W,
-    10) name, and the words of each translation; `tokens` are the spans that `PairScorer.spans` returns.
+    """Return the features of B translations, those of their W words, and the words of each.
+
+    `SENTENCE_FEATURES` names the numbers of the first (B, 10), and `WORD_FEATURES` those of the second (W, 10).
+    `tokens` are the spans that `PairScorer.spans` returns.
     """
     log_p, margins, entropies = np.concatenate([own.values for own in scores]).astype(np.float64).T
     log_p, margins = np.clip(log_p, _FLOOR, -_FLOOR), np.clip(margins, _FLOOR, -_FLOOR)

@@ -197,7 +197,7 @@ class LineTranslator:
     ) -> Iterator[Translation]:
         for correction, line in zip(known, batch, strict=True):
             translation = self._line(line, list(islice(results, len(line.segments.pieces))))
-            yield translation if correction is None else copied(correction)
+            yield translation if correction is None else replace(copied(correction), confidence=translation.confidence)
 
     def _lines(self, texts: Sequence[str], prefixes: Sequence[str], before: int) -> list[_Line]:
         """Return the pieces of each line; a line without words is one copied piece."""
