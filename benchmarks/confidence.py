@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat_runtime.errors import UsageError
-from dikkat_runtime.tasks.confidence import Judge
+from dikkat_runtime.tasks.confidence import CERTAIN, Judge
 from dikkat_runtime.tasks.confidence_fitting import chrf, judged, with_error, words_right
 from dikkat_runtime.tasks.translator import Translator
 
@@ -108,21 +108,28 @@ def main() -> None:
         raise UsageError(f"{run}: has no test part")
     translator = Translator.load(run, threads=1)
     judge = translator.judge(run, on_progress=print)
-    judge(sources[:1], references[:1])
+    translator.translate(sources[:1], confidence=judge)
     start = time.process_time()
     outputs = [each.text for each in translator.translate(sources)]
     translated = time.process_time()
-    judge(sources, outputs)
-    share = (time.process_time() - translated) / (translated - start)
-    print(f"judging takes {100 * share:.0f} % of the processor time of translating")
+    own = [each.confidence or CERTAIN for each in translator.translate(sources, confidence=judge)]
+    together = time.process_time()
+    of_pairs = judge(sources, outputs)
+    alone = translated - start
+    print(
+        f"translating takes {alone:.2f} s of processor time, with confidence {together - translated:.2f} s; judging "
+        f"these pairs by themselves {time.process_time() - together:.2f} s"
+    )
     right, meaning = judged(outputs, references)
     print(f"{len(sources):,} test pairs; right: {meaning}; fitted as: {judge.calibration.right}")
     print(f"{'what':34}  {'right':>6}  {'AUROC':>6}  {'raw':>6}  {'ECE':>6}")
-    _report("own translations", judge, sources, outputs, right)
+    raw = _raw(judge, sources, outputs)
+    _row("own translations, by their search", [each.probability for each in own], raw, right)
+    _row("own translations, as given pairs", [each.probability for each in of_pairs], raw, right)
     scores = [chrf(*pair) for pair in zip(outputs, references, strict=True)]
-    confidence = [each.probability for each in judge(sources, outputs)]
-    raw = [float(each.log_probabilities.mean()) if each else 0.0 for each in judge.scorer.scores(sources, outputs)]
-    print(f"Spearman with sentence chrF: {spearman(confidence, scores):.3f}; raw: {spearman(raw, scores):.3f}")
+    means = [float(each.log_probabilities.mean()) if each else 0.0 for each in judge.scorer.scores(sources, outputs)]
+    ranks = [spearman([each.probability for each in found], scores) for found in (own, of_pairs)]
+    print(f"Spearman with sentence chrF: {ranks[0]:.3f}; as pairs: {ranks[1]:.3f}; raw: {spearman(means, scores):.3f}")
     planted = [with_error(text, references, 10_000 + number) for number, text in enumerate(references)]
     labels = [True] * len(references) + [False] * len(planted)
     _report("references, half with an error", judge, sources * 2, [*references, *planted], labels)
@@ -136,21 +143,23 @@ def main() -> None:
             whole, right_ones, wrong_ones = zip(*rows, strict=True)
             labels = [True] * len(rows) + [False] * len(rows)
             _report(f"references, half with: {kind}", judge, [*whole, *whole], [*right_ones, *wrong_ones], labels)
-    _words("words of own translations", judge, sources, outputs, references)
+    words = [word for confidence in own for word in confidence.words]
+    are_right = [
+        is_right
+        for confidence, reference in zip(own, references, strict=True)
+        for is_right in words_right([word.text for word in confidence.words], reference)
+    ]
+    _row("words of own translations", [word.probability for word in words], None, are_right)
 
 
 def _report(name: str, judge: Judge, sources: Sequence[str], targets: Sequence[str], right: Sequence[bool]) -> None:
     found = [each.probability for each in judge(sources, targets)]
-    raw = [float(each.log_probabilities.sum()) if each else 0.0 for each in judge.scorer.scores(sources, targets)]
-    _row(name, found, raw, right)
+    _row(name, found, _raw(judge, sources, targets), right)
 
 
-def _words(name: str, judge: Judge, sources: Sequence[str], targets: Sequence[str], references: Sequence[str]) -> None:
-    found, right = list[float](), list[bool]()
-    for confidence, reference in zip(judge(sources, targets), references, strict=True):
-        found += [word.probability for word in confidence.words]
-        right += words_right([word.text for word in confidence.words], reference)
-    _row(name, found, None, right)
+def _raw(judge: Judge, sources: Sequence[str], targets: Sequence[str]) -> list[float]:
+    """The log-probability of each translation by the model alone."""
+    return [float(each.log_probabilities.sum()) if each else 0.0 for each in judge.scorer.scores(sources, targets)]
 
 
 def _row(name: str, found: Sequence[float], raw: Sequence[float] | None, right: Sequence[bool]) -> None:

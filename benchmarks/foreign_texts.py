@@ -83,7 +83,7 @@ def in_onnx(folder: Path, to: Path, in_bytes: bool) -> Callable[[Sequence[str]],
     return vectors
 
 
-def compare_vectors(folder: Path, sentences: Sequence[str]) -> list[dict[str, Any]]:
+def compare_vectors(folder: Path, sentences: Sequence[str], rounds: int) -> list[dict[str, Any]]:
     """Return sentences a second of each side, and the largest difference of its vectors from sentence-transformers."""
     import torch
     from sentence_transformers import SentenceTransformer
@@ -106,7 +106,7 @@ def compare_vectors(folder: Path, sentences: Sequence[str]) -> list[dict[str, An
             own = Embedder.load(run, precision, engine="native", threads=1)
             sides[f"dikkat {precision}"] = partial(vectors_by, own)
         exact = None
-        for side, vectors in sides.items():
+        for side, vectors in list(sides.items()) * rounds:
             vectors(ordered[:BATCH])
             seconds, found = seconds_of(lambda: vectors(ordered))  # noqa: B023
             exact = found if exact is None else exact
@@ -337,12 +337,10 @@ def main() -> None:
     options.add_argument(
         "--sides", nargs="+", default=[], help="of --lm, only sides with one of these words in their names"
     )
+    options.add_argument("--rounds", type=int, default=3, help="rounds, the sides in turn; texts of a task of --drafts")
     options.add_argument("--sentences", type=int, default=10_000, help="sentences at most")
     options.add_argument("--tokens", type=int, default=32, help="tokens written")
     options.add_argument("--drafts", action="store_true", help="of --lm, compare writing with drafts and without alone")
-    options.add_argument(
-        "--rounds", type=int, default=3, help="rounds of --lm, the sides in turn; of --drafts, texts of each task"
-    )
     options.add_argument("--data", type=Path, default=MULTI30K, help="folder of multi30k")
     arguments = options.parse_args()
     require_files([arguments.data / "train.en.gz"])
@@ -352,7 +350,7 @@ def main() -> None:
         lines = file.read().split("\n")[: arguments.sentences]
     found = {}
     if arguments.encoder:
-        found["vectors"] = compare_vectors(arguments.encoder, lines)
+        found["vectors"] = compare_vectors(arguments.encoder, lines, arguments.rounds)
     if arguments.lm and arguments.drafts:
         found["drafts"] = compare_drafts(arguments.lm, lines, arguments.tokens, arguments.rounds)
     elif arguments.lm:

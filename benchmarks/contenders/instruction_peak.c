@@ -93,11 +93,16 @@ KIND(avx512_bf16, "avx512f,avx512bf16", __m512, 64, _mm512_setzero_ps(), LOADPS5
 
 /* Tiles: four accumulators, two tiles of each side, as a block of 32 x 32 outputs has them. */
 struct Tiles { uint8_t palette, start, reserved[14]; uint16_t width[16]; uint8_t rows[16]; };
+USES_INLINE("amx-tile") static inline void configure_tiles(void) {
+    struct Tiles tiles = {.palette = 1};
+    for (int tile = 0; tile < 8; tile++) tiles.width[tile] = 64, tiles.rows[tile] = 16;
+    /* GCC 12 believes that the instruction reads eight bytes, and would not write the others */
+    __asm__ volatile("" : : "r"(&tiles) : "memory");
+    _tile_loadconfig(&tiles);
+}
 #define TILE_KERNEL(name, product)                                                              \
     USES("amx-tile,amx-int8,amx-bf16") static void name(const char* data, long bytes, long rounds) { \
-        struct Tiles tiles = {.palette = 1};                                                    \
-        for (int tile = 0; tile < 8; tile++) tiles.width[tile] = 64, tiles.rows[tile] = 16;     \
-        _tile_loadconfig(&tiles);                                                               \
+        configure_tiles();                                                                      \
         _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);                             \
         for (long round = 0; round < rounds; round++)                                           \
             for (long at = 0; at < bytes; at += 4096) {                                         \
@@ -108,9 +113,7 @@ struct Tiles { uint8_t palette, start, reserved[14]; uint16_t width[16]; uint8_t
         _tile_release();                                                                        \
     }                                                                                           \
     USES("amx-tile,amx-int8,amx-bf16") static void name##_registers(const char* data, long bytes, long rounds) { \
-        struct Tiles tiles = {.palette = 1};                                                    \
-        for (int tile = 0; tile < 8; tile++) tiles.width[tile] = 64, tiles.rows[tile] = 16;     \
-        _tile_loadconfig(&tiles);                                                               \
+        configure_tiles();                                                                      \
         _tile_zero(0); _tile_zero(1); _tile_zero(2); _tile_zero(3);                             \
         _tile_loadd(4, data, 64); _tile_loadd(5, data, 64); _tile_loadd(6, data, 64); _tile_loadd(7, data, 64); \
         for (long round = 0; round < rounds * (bytes / 4096); round++) {                        \

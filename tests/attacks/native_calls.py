@@ -229,7 +229,7 @@ class Calls:
         linear.backward(gradient, x, weight, gradient if self.either() else None, (True, True, True))
         halves = self.numbers(rows, inputs, dtype=torch.bfloat16).contiguous()
         _, statistics = layer_norm.forward(halves, halves[0], halves[0], 1e-5)
-        layer_norm.backward(halves, halves, halves[0], halves[0], statistics, 1e-5)
+        layer_norm.backward(halves, halves, halves[0], halves[0], statistics, 1e-5, halves)
         entries = 40 * self.size()
         master, first, second, average = (torch.rand(entries) for _ in range(4))
         step = adamw.Step(3, 1e-3, 0.9, 0.98, 0.01, 0.1)

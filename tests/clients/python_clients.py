@@ -143,6 +143,37 @@ def openai(url, key):
     yield "too many", lambda: chat.create(messages=messages, n=3, **ask)
 
 
+def imported(url, key):
+    """Vectors of an imported encoder, and marked spans of an imported tagger."""
+    from huggingface_hub import InferenceClient
+    from openai import OpenAI
+
+    embeddings = OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0).embeddings
+
+    def vectors(text, **options):
+        return [row.embedding for row in embeddings.create(model="minilm", input=text, **options).data]
+
+    ids = [7592, 2088]  # hello world
+    yield "one", lambda: vectors(TEXTS[0])
+    yield "list", lambda: vectors(TEXTS)
+    yield "numbers", lambda: vectors(TEXTS, encoding_format="float")
+    yield "cut", lambda: vectors(TEXTS, dimensions=64)
+    yield "ids", lambda: vectors(ids)
+    yield "lists of ids", lambda: vectors([ids, ids])
+    yield "usage", lambda: embeddings.create(model="minilm", input=TEXTS).usage.model_dump()
+    for name, text, options in (
+        ("empty", "", {}), ("no texts", [], {}), ("unknown id", [[10**9]], {}), ("too many", ["a"] * 3000, {}),
+        ("too long", "word " * 20_000, {}), ("many dimensions", "a", {"dimensions": 385}),
+        ("no dimensions", "a", {"dimensions": 0}), ("format", "a", {"encoding_format": "int8"}),
+    ):  # fmt: skip
+        yield name, lambda text=text, options=options: vectors(text, **options)
+    yield "unknown model", lambda: embeddings.create(model="none", input="a")
+    features = InferenceClient(model=f"{url}/models/minilm/pipeline/feature-extraction", token=key)
+    yield "features", lambda: features.feature_extraction(TEXTS[0]).tolist()
+    marks = InferenceClient(model=f"{url}/models/names", token=key)
+    yield "spans", lambda: [dict(span) for span in marks.token_classification("marie curie, in paris!")]
+
+
 def huggingface(url, key):
     from huggingface_hub import InferenceClient
 

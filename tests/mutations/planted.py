@@ -41,7 +41,7 @@ ATTENTION = [
     Mutation("A8", f"{_NN}/functional.py", "    check_same_width(query, key)\n", ""),
     Mutation("A9", f"{_NN}/multi_head_attention.py", "        return self.out_projection(output.transpose(1, 2).flatten(2))", "        return self.out_projection(output.transpose(1, 2).flatten(2).cumsum(1))"),
     Mutation("A10", f"{_NN}/functional.py", 'return 1.0 / math.sqrt(query.shape[-1]) if', "return 1.0 / query.shape[-1] if"),
-    Mutation("A11", f"{_NN}/multi_head_attention.py", "q, k, v = split_widths(self.in_projection(x), self.splits)", "k, q, v = split_widths(self.in_projection(x), self.splits)"),
+    Mutation("A11", f"{_NN}/multi_head_attention.py", "q, k, v = split_heads(self.in_projection(x), heads, self.head_dim)", "k, q, v = split_heads(self.in_projection(x), heads, self.head_dim)"),
     Mutation("A12", f"{_NN}/checks.py", "    if head_dim is not None:\n        return head_dim\n", ""),
     Mutation("A14", f"{_MODELS}/factory.py", "for layer in range(self.config.encoder_layers)]", "for layer in range(1)]"),
     Mutation("A15", f"{_NN}/layers.py", "return _NORMS[name](model_dim, eps=eps)", "return _NORMS[name](model_dim)"),
@@ -136,7 +136,7 @@ MODELS = [
     Mutation("F7", f"{_NN}/functional.py", "    if beta is not None:\n        return beta\n", ""),
     Mutation("F19", f"{_NN}/functional.py", "    return weights.masked_fill(hidden, 0.0) if weights.requires_grad else weights.masked_fill_(hidden, 0.0)", "    return weights"),
     Mutation("F20", f"{_NN}/checks.py", "    if model_dim % num_heads:\n", "    if False:\n"),
-    Mutation("F34", f"{_NN}/layers.py", "        return layer_norm(x, self.weight, self.bias, self.eps)\n", "        return layer_norm(x - x.mean(dim=-2, keepdim=True), self.weight, self.bias, self.eps)\n"),
+    Mutation("F34", f"{_NN}/layers.py", "        return branched_layer_norm(x, self.weight, self.bias, self.eps)\n", "        return branched_layer_norm(x - x.mean(dim=-2, keepdim=True), self.weight, self.bias, self.eps)\n"),
     Mutation("F35", f"{_MODELS}/encoder_decoder.py", "self.positions_of_target(self.target_embedding(tokens[:, None]), offset=cache.length)", "self.positions_of_target(self.target_embedding(tokens[:, None]))"),
     Mutation("F36", f"{_MODELS}/encoder_decoder.py", "        mask = causal_mask(x.shape[1], device=x.device)\n", "        mask = causal_mask(x.shape[1], device=x.device) if self.training else None\n"),
     Mutation("F39", "src/dikkat/evaluation/scores.py", "    if not predicted:\n        return float(not expected)\n", ""),
@@ -146,7 +146,7 @@ _CLASSROOM, _PHRASEBOOK = "src/dikkat/lessons/classroom", "tools/phrasebook"
 _ENCODES = "        return self.encoder(x, key_mask(source_mask))\n"
 _SILENT = "        return 0.0 * self.encoder(x, key_mask(source_mask))\n"
 _PRODUCT = "        return query @ key.transpose(-2, -1)\n    if score =="
-_SPLITS = "q, k, v = split_widths(self.in_projection(x), self.splits)"
+_SPLITS = "q, k, v = split_heads(self.in_projection(x), heads, self.head_dim)"
 
 RECIPES = [
     Mutation("A28", _PRESETS, '"feed_forward_dim": 128, "encoder_layers": 1, "norm_placement": "post"', '"feed_forward_dim": 128, "encoder_layers": 3, "norm_placement": "post"'),
@@ -177,10 +177,10 @@ SETS = [
     Mutation("B1", f"{_MODELS}/encoder_decoder.py", _ENCODES, _SILENT),
     Mutation("B2", f"{_EXPLAIN}/word_vectors.py", "keys = [token.casefold() if path is None else token for token in tokens]", "keys = list(tokens)"),
     Mutation("B2", f"{_EXPLAIN}/word_vectors.py", "named = tokens if len(typed) == len(tokens) else words", "named = tokens"),
-    Mutation("B9", f"{_NN}/multi_head_attention.py", _SPLITS, "k, q, v = split_widths(self.in_projection(x), self.splits)"),
+    Mutation("B9", f"{_NN}/multi_head_attention.py", _SPLITS, "k, q, v = split_heads(self.in_projection(x), heads, self.head_dim)"),
     Mutation("B10", f"{_NN}/functional.py", "return 1.0 / math.sqrt(query.shape[-1]) if", "return 1.0 / query.shape[-1] if"),
     Mutation("B10", f"{_NN}/functional.py", _PRODUCT, "        return query @ key.transpose(-2, -1).flip(-1)\n    if score =="),
-    Mutation("B13", f"{_NN}/multi_head_attention.py", _SPLITS, "q, v, k = split_widths(self.in_projection(x), self.splits)"),
+    Mutation("B13", f"{_NN}/multi_head_attention.py", _SPLITS, "q, v, k = split_heads(self.in_projection(x), heads, self.head_dim)"),
     Mutation("B19", f"{_NN}/functional.py", _PRODUCT, "        return (query @ key.transpose(-2, -1)).flip(1)\n    if score =="),
     Mutation("B20", f"{_NN}/multi_head_attention.py", "outputs = [heads * self.head_dim for heads in (num_heads, self.num_kv_heads, self.num_kv_heads)]", "outputs = [heads * self.head_dim for heads in (num_heads, num_heads, 2 * num_heads)]"),
     Mutation("B22", f"{_NN}/checks.py", "    if head_dim is not None:\n        return head_dim\n", ""),
@@ -226,7 +226,7 @@ NETWORKS = [
     Mutation("E9", f"{_MODELS}/factory.py", "        weight = torch.empty(self._target_vocab_size(), target.weight.shape[1])\n", "        weight = torch.empty(self.config.vocab_size, target.weight.shape[1])\n"),
     Mutation("E9", f"{_MODELS}/factory.py", "target = source if joint else self.embedding(self._target_vocab_size(), zero_row=start)", "target = self.embedding(self._target_vocab_size(), zero_row=start)\n        source = target"),
     Mutation("E9", f"{_MODELS}/encoder_decoder.py", "return linear(hidden, self.output_weight, self.output_bias, products", "return linear(hidden, self.output_weight, None, products"),
-    Mutation("E3", f"{_NN}/layers.py", "        return layer_norm(x, self.weight, self.bias, self.eps)\n", "        return layer_norm(x.transpose(0, 1).contiguous(), self.weight, self.bias, self.eps).transpose(0, 1) if x.shape[-1] == x.shape[0] else layer_norm(x, self.weight, self.bias, self.eps)\n"),
+    Mutation("E3", f"{_NN}/layers.py", "        return branched_layer_norm(x, self.weight, self.bias, self.eps)\n", "        part = branched_layer_norm(x.transpose(0, 1).contiguous(), self.weight, self.bias, self.eps)[1].transpose(0, 1) if x.shape[-1] == x.shape[0] else branched_layer_norm(x, self.weight, self.bias, self.eps)[1]\n        return x, part\n"),
     Mutation("E12", "src/dikkat/evaluation/scores.py", "    return matches.total() / (len(predicted) - n + 1)", "    return matches.total() / max(1, len(expected) - n + 1)"),
     Mutation("E12", "src/dikkat/evaluation/scores.py", "    matches = _ngrams(predicted, n) & _ngrams(expected, n)\n", "    matches = _ngrams(predicted, 1) & _ngrams(expected, 1)\n"),
     Mutation("E15", f"{_CLASSROOM}/translating.py", "    return weights[0], weights[1]", "    return weights[1], weights[0]"),
@@ -250,7 +250,7 @@ FAULTS = [
     Mutation("F14", f"{_NN}/functional.py", "return 1.0 / math.sqrt(query.shape[-1]) if", "return 1.0 / query.shape[-1] if"),
     Mutation("F15", f"{_NN}/multi_head_attention.py", "            self.in_projection = Linear(widths[0], sum(outputs), bias=bias)\n", "            self.in_projection = Linear(widths[0], sum(outputs), bias=bias).requires_grad_(False)\n"),
     Mutation("F16", f"{_EXPLAIN}/trace.py", "        total=weighted.sum(axis=0),", "        total=weighted.round(3).sum(axis=0),"),
-    Mutation("F17", f"{_NN}/multi_head_attention.py", "q, k = self._split_heads(q, self.num_heads), self", "q, k = self._split_heads(q.detach(), self.num_heads), self"),
+    Mutation("F17", f"{_NN}/multi_head_attention.py", "        return q, k, v\n", "        return q.detach(), k, v\n"),
     Mutation("F18", f"{_NN}/functional.py", "    weights = choose(scores.masked_fill_(hidden, torch.finfo(scores.dtype).min))\n", "    weights = choose(scores + hidden * -torch.inf)\n"),
     Mutation("F21", f"{_NN}/positions.py", "sinusoids(initial_length, model_dim, layout), persistent=False)", "sinusoids(initial_length, model_dim, layout), persistent=True)"),
     Mutation("F21", f"{_CLASSROOM}/scratch.py", "    if x.shape[-2] > context_length:\n", "    if False:\n"),

@@ -25,7 +25,7 @@ from typing import NamedTuple
 
 import jaxtyping
 import pytest
-from tests.docs.test_checklist import all_tests, named_tests, slow_tests
+from tests.docs.test_checklist import functions_of, is_slow, named_tests
 from tests.mutations.mutation import Mutation
 from tests.mutations.planted import MUTATIONS
 
@@ -80,12 +80,11 @@ def source_of(mutation: Mutation, folder: Path = ROOT) -> Path:
 def named_after(row: str) -> list[str]:
     """The tests named after a row, the quick ones first; a row that is a test is named after itself."""
     if "/" in row:
-        return [row] if row in {name for name, _ in all_tests()} else []
-    slow = slow_tests()
+        return [row] if row in functions_of(row.partition("::")[0]) else []
 
     def order(name: str) -> tuple[bool, int, str]:
         folder = next(index for index, folder in enumerate(FOLDERS_BY_SPEED) if name.startswith(f"{folder}/"))
-        return name in slow, folder, name
+        return is_slow(name), folder, name
 
     return sorted(named_tests().get(row, ()), key=order)
 

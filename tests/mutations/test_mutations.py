@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import subprocess
 import sys
@@ -19,17 +18,14 @@ EACH = pytest.mark.parametrize(
 
 
 @EACH
-def test_a_mutation_changes_one_place_of_sources_that_still_parse(mutation: Mutation) -> None:
+def test_a_mutation_changes_one_place_of_the_sources(mutation: Mutation) -> None:
     text = source_of(mutation).read_text(encoding="utf-8")
-    mutated = text.replace(mutation.old, mutation.new)
-    assert mutated != text
-    if mutation.file.endswith(".py"):
-        ast.parse(mutated)
+    assert text.replace(mutation.old, mutation.new) != text
     assert named_after(mutation.row), "the row has tests"
 
 
-def test_a_mutation_uses_no_name_that_its_file_does_not_have(tmp_path: Path) -> None:
-    """It would be caught by any test at all."""
+def test_a_mutation_still_parses_and_uses_no_name_that_its_file_does_not_have(tmp_path: Path) -> None:
+    """It would be caught by any test at all. Whatever it looks for, ruff names the errors of syntax as well."""
     planted = [each for each in MUTATIONS if each.file.endswith(".py")]
     for number, mutation in enumerate(planted):
         text = source_of(mutation).read_text(encoding="utf-8")

@@ -10,12 +10,15 @@ import numpy as np
 import pytest
 import tokenizers
 import torch
+from tests.browser_engine import in_node
+from tests.command_lines import run_without_dikkat
 from tests.parity.weights import shake
 from tests.unit.interop.checkpoints import gpt2_tokenizer
 from tokenizers import models, normalizers, pre_tokenizers, processors
 
 from dikkat import load
 from dikkat.interop.importing import Imported, read_foreign, write_run
+from dikkat.web.opening import open_for_web
 from dikkat_runtime.cli.main import run as run_command
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.tasks.classifier import Regressor
@@ -80,7 +83,11 @@ def imported(folder: Path, run: Path) -> Path:
 @pytest.fixture(scope="module")
 def tagger(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
     """The run of a tagger, and the pipeline over the folder that it was imported from."""
-    folder = tmp_path_factory.mktemp("tagger")
+    return tagger_of(tmp_path_factory.mktemp("tagger"))
+
+
+def tagger_of(folder: Path) -> tuple[Path, Any]:
+    """A tagger with random weights in a folder, and the pipeline over what it was imported from."""
     model = saved(folder / "theirs", "TokenClassification", word_pieces(), id2label=dict(enumerate(LABELS)))
     fast = transformers.PreTrainedTokenizerFast(
         tokenizer_file=str(folder / "theirs" / "tokenizer.json"),
@@ -229,6 +236,50 @@ def test_served_answers_are_those_of_the_command(tagger: tuple[Path, Any], tmp_p
     for row in (rows[0], marked[0]):
         assert np.allclose([one["score"] for one in row], [one.probability for one in spans[0]])
     assert number == [{"label": "LABEL_0", "score": pytest.approx(Regressor.load(stars).predict(texts)[0]["LABEL_0"])}]
+
+
+IN_PAGE = """
+const model = new engine.TaggerModel(engine.readModelFile(bytes("./run.model")), core);
+const characters = (text, at) => Array.from(text.slice(0, at)).length;
+const shown = (text) => ({ label, start, end, text: words, probability }) =>
+  [label, characters(text, start), characters(text, end), words, probability];
+return input.map((text) => model.tag(text).map(shown(text)));
+"""
+FIELDS = ("label", "start", "end", "text", "probability")
+
+
+def test_every_door_marks_the_same_words(tagger: tuple[Path, Any], tmp_path: Path, capsys: Any) -> None:
+    """Both commands, both libraries, both interfaces of the server and the engine of a page, as the pipeline does."""
+    asking = pytest.importorskip("tests.runtime.server.asking", reason="needs dikkat-runtime[serve]")
+    from dikkat_runtime.server.models import Catalog
+
+    (run, pipeline), texts = tagger, [*TEXTS[:4], TEXTS[6], "👍 marie"]
+    file = tmp_path / "lines.txt"
+    file.write_text("\n".join(texts) + "\n", encoding="utf-8")
+    of = lambda one: tuple(getattr(one, name) for name in FIELDS)  # noqa: E731
+    doors = {
+        "library": [[of(span) for span in spans] for spans in load(run).tag(texts)],
+        "runtime": [[of(span) for span in spans] for spans in Tagger.load(run).tag(texts)],
+    }
+    for name, command in (("command", run_command), ("runtime's command", run_without_dikkat)):
+        assert command(["classify", str(run), str(file), "--json"]) == 0
+        lines = [json.loads(line)["spans"] for line in capsys.readouterr().out.splitlines()]
+        doors[name] = [[tuple(span[field] for field in FIELDS) for span in spans] for spans in lines]
+    with asking.served(Catalog([f"names={run}"])) as server:
+        for name, path, inputs, label, words in (
+            ("Hugging Face", "/models/names", texts, "entity_group", "word"),
+            ("TEI", "/predict", [[text] for text in texts], "label", "text"),
+        ):
+            answered, fields = server.post(path, inputs=inputs), (label, "start", "end", words, "score")
+            doors[name] = [[tuple(span[field] for field in fields) for span in row] for row in answered]
+    doors["page"] = in_node(tmp_path / "node", IN_PAGE, texts, run=open_for_web(run, "float32").encode())
+    expected = [pipeline(text) for text in texts]
+    assert sum(map(len, expected)) > 10, "nothing would be compared"
+    for name, answers in doors.items():
+        for text, spans, theirs in zip(texts, answers, expected, strict=True):
+            assert [tuple(span[:3]) for span in spans] == rows(theirs), name
+            assert [span[3] for span in spans] == [text[span[1] : span[2]] for span in spans], name
+            assert np.allclose([span[4] for span in spans], [span["score"] for span in theirs], atol=1e-4), name
 
 
 def test_the_page_colours_the_marked_words_and_shows_the_numbers(tagger: tuple[Path, Any], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import math
 from collections.abc import Callable
 
@@ -12,6 +13,7 @@ from dikkat_runtime.engine.decoding import length_penalties
 from dikkat_runtime.engine.products import DISTANCE_BUCKETS, GATED, Distances, activated, attend, linear
 from dikkat_runtime.engine.weights import Weights
 from dikkat_runtime.native.arrays import ALIGNMENT, Array, address, full, side_by_side
+from dikkat_runtime.native.library import library
 
 SHAPES = [(1, 3, 5), (1, 40, 200), (7, 16, 64), (23, 40, 33), (24, 48, 96), (300, 21, 70)]
 """Rows, inputs, outputs: few and many rows, odd widths, more rows than a thread takes at once."""
@@ -52,6 +54,28 @@ def test_a_row_has_the_same_bits_in_any_company_and_by_any_number_of_threads(in_
     for start, end in ((0, 1), (0, 5), (5, 30), (100, 600)):
         assert np.array_equal(linear(layer, x[start:end], 2), together[start:end])
     assert weights.has("a.weight")
+
+
+@pytest.mark.parametrize(("rows", "inputs", "outputs"), [*SHAPES, (3, 1, 32), (17, 2, 31), (40, 300, 130)])
+def test_a_layer_in_parts_is_its_formula_and_a_row_has_the_same_bits_in_any_company(
+    rows: int, inputs: int, outputs: int
+) -> None:
+    """A number is the sum of three parts of bfloat16; what is left out of a product is what float32 rounds, too."""
+    x, weight, bias = drawn(rows, inputs), drawn(outputs, inputs, seed=1), drawn(outputs, seed=2)
+    weights = Weights({"a.weight": weight, "a.bias": bias}, "here", False, 1)
+    layer = weights.linear("a", outputs, inputs)
+    size = library()[0].split_bytes(ctypes.byref(layer), 1)
+    if not size:
+        pytest.skip("needs a processor with tiles for bfloat16")
+    parts = full((size,), 255, np.uint8)
+    library()[0].split_weights(ctypes.byref(layer), 1, address(parts))
+    result, exact = linear(layer, x, threads=1), x.astype(np.float64) @ weight.T + bias
+    magnitudes = np.abs(x).astype(np.float64) @ np.abs(weight).T + np.abs(bias)
+    assert (np.abs(result - exact) / magnitudes).max() < 5e-7
+    for threads in (2, 3):
+        np.testing.assert_array_equal(linear(layer, x, threads), result)
+    for start, end in {(0, 1), (rows - 1, rows), (rows // 3, rows)}:
+        np.testing.assert_array_equal(linear(layer, x[start:end], 1), result[start:end])
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4, 5, 6, 13, 62, 495])

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 from tests.system.fork_server import Ended, ForkServer, Streams
-from tests.system.toy import settings, toy_sentences
+from tests.system.toy import Command, settings, toy_sentences
 
 GROUPS = ("", "train", "data", "draw")
 
@@ -188,31 +188,35 @@ def test_bad_files(name: str, server: ForkServer, made: dict[str, str], tmp_path
 
 
 @pytest.mark.parametrize("command", [*GROUPS, *COMMANDS])
-def test_help_and_no_arguments(command: str, server: ForkServer) -> None:
+def test_help_and_no_arguments(command: str, dikkat: Command) -> None:
     words = command.split()
-    asked = server(*words, "--help")
-    check(asked, 0)
-    assert asked.stdout.startswith(b"Usage: " + " ".join(["dikkat", *words]).encode())
-    assert (asked.stdout.count(b"\n") > 8, asked.stderr) == (True, "")
-    assert server(*words, "-h").stdout == asked.stdout
+    code, asked, complaint = dikkat(*words, "--help")
+    assert (code, complaint) == (0, "")
+    assert asked.startswith(" ".join(["Usage:", "dikkat", *words]))
+    assert asked.count("\n") > 8
+    assert dikkat(*words, "-h") == (0, asked, "")
     if not command:
-        check(greeted := server(), 0)
-        assert b"All commands: dikkat --help" in greeted.stdout
+        code, greeted, _ = dikkat()
+        assert (code, "All commands: dikkat --help" in greeted) == (0, True)
     elif command in GROUPS:
-        alone = server(*words)
-        check(alone, 0)
-        assert (alone.stdout, alone.stderr) == (asked.stdout, "")
+        assert dikkat(*words) == (0, asked, "")
     elif command == "doctor":
         # alone it says what a report of a fault should say of this computer
-        check(alone := server(*words), 0)
-        assert alone.stdout.startswith(b"dikkat ")
+        code, told, _ = dikkat(*words)
+        assert (code, told.startswith("dikkat ")) == (0, True)
     elif command not in BUSY_ALONE:
-        alone = server(*words)
-        check(alone, 2)
-        assert alone.stdout == b""
-    if command in GROUPS:
-        check(server(*words, "--help", streams=Streams(stdout="/dev/full")), 74)
-    check(server(*words, "--no-such-option"), 2)
+        code, output, complaint = dikkat(*words)
+        check(Ended(code, b"", complaint, Path()), 2)
+        assert output == ""
+    dikkat.fails(2, *words, "--no-such-option")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_help_is_written_to_the_stream_of_the_process(group: str, server: ForkServer, dikkat: Command) -> None:
+    words = (*group.split(), "--help")
+    asked = server(*words)
+    assert (asked.code, asked.stdout.decode(), asked.stderr) == dikkat(*words)
+    check(server(*words, streams=Streams(stdout="/dev/full")), 74)
 
 
 def test_a_terminal_is_shown_control_characters_and_a_pipe_gets_them(

@@ -83,15 +83,7 @@ class Undisturbed:
         return options(self.precision, self.kills)
 
 
-@pytest.fixture(
-    scope="module",
-    params=[
-        pytest.param(("float32", 5), id="float32, five kills", marks=pytest.mark.nightly),
-        pytest.param(("bfloat16", 5), id="bfloat16, five kills", marks=pytest.mark.nightly),
-        # by day less than half of it: the first kill falls anywhere, the second after a resumption
-        pytest.param(("float32", 2), id="float32, two kills"),
-    ],
-)
+@pytest.fixture(scope="module")
 def undisturbed(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, toy_data: Path
 ) -> Undisturbed:
@@ -102,8 +94,25 @@ def undisturbed(
     return run
 
 
+BY_NIGHT = [
+    pytest.param(("float32", 5), id="float32, five kills", marks=pytest.mark.nightly),
+    pytest.param(("bfloat16", 5), id="bfloat16, five kills", marks=pytest.mark.nightly),
+]
+
+
 @pytest.mark.slow
-def test_killed_at_random_moments_and_resumed_is_bit_identical(undisturbed: Undisturbed, toy_data: Path) -> None:
+@pytest.mark.parametrize(
+    ("undisturbed", "last"),
+    [
+        *(pytest.param(*each.values, signal.SIGKILL, id=each.id, marks=each.marks) for each in BY_NIGHT),
+        # by day less than half of it: the first falls anywhere, the second after a resumption
+        pytest.param(("float32", 2), signal.SIGINT, id="float32, a kill and Ctrl-C"),
+    ],
+    indirect=["undisturbed"],
+)
+def test_killed_at_random_moments_and_resumed_is_bit_identical(
+    undisturbed: Undisturbed, last: signal.Signals, toy_data: Path
+) -> None:
     """SIGKILL, dropout on. The first moment falls anywhere, the others after one more validation each.
 
     A kill comes with the next validation at the latest: a run that goes faster than the undisturbed one is not over.
@@ -111,7 +120,7 @@ def test_killed_at_random_moments_and_resumed_is_bit_identical(undisturbed: Undi
     whole, precision, kills = undisturbed.out, undisturbed.precision, undisturbed.kills
     seed = 20 + len(precision)
     moments = random.Random(seed)
-    out = whole.with_name("killed")
+    out = whole.with_name("killed run")
     between = json.loads((whole / "metrics.jsonl").read_text().split("\n")[-2])["seconds"] / (kills + 1)
     rows = 0
     for kill in range(kills):
@@ -120,14 +129,19 @@ def test_killed_at_random_moments_and_resumed_is_bit_identical(undisturbed: Undi
         delay = moments.uniform(0.0, 0.6 * between if kill else 2.0)
         wait_for_rows(process, out, wanted)
         wait_for_rows(process, out, wanted + 1, at_most=delay)
-        process.send_signal(signal.SIGKILL)
+        number = last if kill == kills - 1 else signal.SIGKILL
+        process.send_signal(number)
         _, notes = process.communicate(timeout=TIME_LIMIT)
-        assert process.returncode == -signal.SIGKILL, notes
+        if number == signal.SIGKILL:
+            assert process.returncode == -signal.SIGKILL, notes
+        else:
+            step = check_stopped(process, notes, out, number)
         rows = count_rows(out)
-        print(f"{precision}, seed {seed}: SIGKILL {delay:.3f} s after {wanted} rows; {rows} rows on disk")
+        print(f"{precision}, seed {seed}: {number.name} {delay:.3f} s after {wanted} rows; {rows} rows on disk")
     assert rows >= kills - 1, "the run must have been killed while it trained"
     assert not (out / "card.md").exists()
-    finish(["train", "translator", toy_data, "--out", out, "--resume"])
+    notes = finish(["train", "translator", toy_data, "--out", out, "--resume"])
+    assert last == signal.SIGKILL or f"resumed at update {step}" in notes
     assert rows_of(out) == rows_of(whole)
     assert bits_of(out).keys() == bits_of(whole).keys()
     assert bits_of(out) == bits_of(whole)
@@ -137,16 +151,9 @@ def resume_if(out: Path) -> list[str]:
     return ["--resume"] if out.exists() else []
 
 
-@pytest.mark.slow
-def test_a_signal_saves_and_tells_how_to_go_on(undisturbed: Undisturbed, toy_data: Path) -> None:
-    """SIGINT for the float32 run, SIGTERM for the bfloat16 one."""
-    number, code = (signal.SIGINT, 130) if undisturbed.precision == "float32" else (signal.SIGTERM, 143)
-    out = undisturbed.out.with_name(f"stopped by {number.name}")
-    process = child(["train", "translator", toy_data, "--out", out, *undisturbed.options])
-    wait_for_rows(process, out, undisturbed.kills // 2)
-    process.send_signal(number)
-    _, notes = process.communicate(timeout=TIME_LIMIT)
-    assert process.returncode == code, notes
+def check_stopped(process: subprocess.Popen[str], notes: str, out: Path, number: signal.Signals) -> int:
+    """Return the update at which a signal stopped the process, which saved its run and tells how to go on."""
+    assert process.returncode == 128 + number, notes
     last = notes.rstrip("\n").split("\n")[-1]
     go_on = last.removeprefix("stopped and saved; continue with: ")
     # a shell runs it as it stands: the plain name where the shell finds it, else how the program was called
@@ -154,8 +161,22 @@ def test_a_signal_saves_and_tells_how_to_go_on(undisturbed: Undisturbed, toy_dat
     assert "Traceback" not in notes
     steps = sorted(int(path.name.removeprefix("step-")) for path in (out / "checkpoints").iterdir())
     assert steps[-1] >= rows_of(out)[-1]["step"]
+    return steps[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("undisturbed", BY_NIGHT, indirect=True)
+def test_a_signal_saves_and_tells_how_to_go_on(undisturbed: Undisturbed, toy_data: Path) -> None:
+    """SIGINT for the float32 run, SIGTERM for the bfloat16 one."""
+    number = signal.SIGINT if undisturbed.precision == "float32" else signal.SIGTERM
+    out = undisturbed.out.with_name(f"stopped by {number.name}")
+    process = child(["train", "translator", toy_data, "--out", out, *undisturbed.options])
+    wait_for_rows(process, out, undisturbed.kills // 2)
+    process.send_signal(number)
+    _, notes = process.communicate(timeout=TIME_LIMIT)
+    step = check_stopped(process, notes, out, number)
     notes = finish(["train", "translator", "--out", out, "--resume"])
-    assert f"resumed at update {steps[-1]}" in notes
+    assert f"resumed at update {step}" in notes
     assert rows_of(out) == rows_of(undisturbed.out)
     assert (out / "model.safetensors").read_bytes() == (undisturbed.out / "model.safetensors").read_bytes()
 

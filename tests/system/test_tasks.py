@@ -123,7 +123,7 @@ def test_order_is_lost_without_positions(tmp_path: Path) -> None:
         model = build_model(config, seed)
         if not positions:
             model.positions = NoPositions()  # type: ignore[assignment]
-        learn(model, corpus, 300, 64, seed, 0.005)
+        learn(model, corpus, 200, 64, seed, 0.005)
         share = reversed_share(model, unseen)
         assert share > 0.95 if positions else share < 0.10
 

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import NamedTuple, overload
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from dikkat.data.cleaning import CleaningReport, normalise
 from dikkat.data.disk_arrays import record_blocks, sorted_records, text_hash
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import object_entries, read_pairs, table_kind, text_of
-from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
+from dikkat.data.stored_pairs import MappedPairs, StoredPairs, side_texts, without_duplicates
 from dikkat_runtime.errors import DataError, UsageError, msg, nearest, plural
 from dikkat_runtime.rows.dialect import read_table
 from dikkat_runtime.text.foreign_json import shown
@@ -206,11 +206,13 @@ _BREAK = "\t"
 """Stands between labels, and cannot stand in one."""
 
 
-class StoredLabels(Sequence[LabelledText]):
+class StoredLabels(MappedPairs[LabelledText]):
     """Hold labelled texts in their order, or some of them."""
 
+    _pairs: StoredPairs
+
     def __init__(self, pairs: StoredPairs) -> None:
-        self._pairs = pairs
+        super().__init__(pairs, _labelled)
 
     @classmethod
     def store(
@@ -225,25 +227,10 @@ class StoredLabels(Sequence[LabelledText]):
             without_duplicates(pairs, report, lambda pair: pair._replace(source=", ".join(_labels_of_pair(pair))))
         )
 
-    def __len__(self) -> int:
-        return len(self._pairs)
-
-    @overload
-    def __getitem__(self, index: int) -> LabelledText: ...
-    @overload
-    def __getitem__(self, index: slice) -> list[LabelledText]: ...
-    def __getitem__(self, index: int | slice) -> LabelledText | list[LabelledText]:
-        if isinstance(index, slice):
-            return [_labelled(pair) for pair in self._pairs[index]]
-        return _labelled(self._pairs[index])
-
-    def __iter__(self) -> Iterator[LabelledText]:
-        return map(_labelled, self._pairs)
-
     @property
     def texts(self) -> Sequence[str]:
         """Return the texts without their labels."""
-        return SideTexts(self._pairs, "target")
+        return side_texts(self._pairs, "target")
 
     def without(self, dropped: NDArray[np.int64]) -> "StoredLabels":
         """Return the texts but those of the indices `dropped`, which ascend. Raises `DiskError`."""

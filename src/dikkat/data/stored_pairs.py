@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Literal, overload
+from typing import Literal, TypeVar, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.disk_arrays import DiskArray, DiskFile, Records, record_blocks, sorted_records, text_hash
 from dikkat.data.pairs import Pair
+
+ValueT = TypeVar("ValueT")
 
 _ROW = np.dtype([("start", "<i8"), ("size", "<i8")])
 _WRITTEN_AT_ONCE = 1 << 20
@@ -109,26 +112,30 @@ class StoredPairs(Sequence[Pair]):
         ]
 
 
-class SideTexts(Sequence[str]):
-    """The texts of one side of pairs, each read when it is asked for."""
+class MappedPairs(Sequence[ValueT]):
+    """Hold what a function returns of each pair, computed when it is asked for."""
 
-    def __init__(self, pairs: Sequence[Pair], side: Literal["source", "target"]) -> None:
-        self._pairs, self._index = pairs, ("source", "target").index(side)
+    def __init__(self, pairs: Sequence[Pair], function: Callable[[Pair], ValueT]) -> None:
+        self._pairs, self._function = pairs, function
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     @overload
-    def __getitem__(self, index: int) -> str: ...
+    def __getitem__(self, index: int) -> ValueT: ...
     @overload
-    def __getitem__(self, index: slice) -> list[str]: ...
-    def __getitem__(self, index: int | slice) -> str | list[str]:
-        if isinstance(index, slice):
-            return [str(pair[self._index]) for pair in self._pairs[index]]
-        return str(self._pairs[index][self._index])
+    def __getitem__(self, index: slice) -> list[ValueT]: ...
+    def __getitem__(self, index: int | slice) -> ValueT | list[ValueT]:
+        pairs = self._pairs[index]
+        return self._function(pairs) if isinstance(pairs, Pair) else list(map(self._function, pairs))
 
-    def __iter__(self) -> Iterator[str]:
-        return (str(pair[self._index]) for pair in self._pairs)
+    def __iter__(self) -> Iterator[ValueT]:
+        return map(self._function, self._pairs)
+
+
+def side_texts(pairs: Sequence[Pair], side: Literal["source", "target"]) -> Sequence[str]:
+    """Return the texts of one side of pairs, each read when it is asked for."""
+    return MappedPairs(pairs, attrgetter(side))
 
 
 def _append(texts: DiskFile, rows: DiskArray, buffer: bytearray, ends: list[int]) -> None:

@@ -1,6 +1,5 @@
 """Activations: PyTorch's, or of bfloat16 numbers a kernel that reads and writes each of them once."""
 
-from ctypes import c_int64
 from typing import Any
 
 import torch
@@ -36,6 +35,5 @@ class _Activation(torch.autograd.Function):
 
 def _activated(x: Tensor, gradient: Tensor | None, number: int) -> Tensor:
     output = torch.empty_like(x)
-    tensors, sizes = map(address, (output, x, gradient)), map(c_int64, (x.numel(), number))
-    native_library().activate_bf16(*tensors, *sizes, torch.get_num_threads())
+    native_library().activate_bf16(*map(address, (output, x, gradient)), x.numel(), number, torch.get_num_threads())
     return output

@@ -63,9 +63,8 @@ def adamw(weights: Weights, first: Tensor, second: Tensor, gradient: Tensor, div
 
     Average and copy follow the weights. The gradient is float32 or bfloat16, and may be used up.
     """
-    vectors = [vector for vector in (weights.master, weights.average, first, second) if vector is not None]
-    others = [vector for vector in (weights.copy, gradient) if vector is not None and vector.dtype != torch.float32]
-    if not runs_native(*vectors) or any(vector.dtype != torch.bfloat16 for vector in others):
+    types = {vector.dtype for vector in (weights.copy, gradient) if vector is not None}
+    if types - {torch.float32, torch.bfloat16} or not runs_native(weights.master, weights.average, first, second):
         torch._fused_adamw_(
             [weights.master],
             [gradient.float()],
@@ -107,6 +106,5 @@ def norm(vector: Tensor) -> Tensor:
         length: Tensor = torch.linalg.vector_norm(vector, dtype=torch.float32)
         return length
     sums = torch.empty(-(-vector.numel() // PART), dtype=torch.float64)
-    call = native_library().sum_of_squares
-    entries, threads = c_int64(vector.numel()), torch.get_num_threads()
-    return torch.tensor(math.sqrt(call(address(vector), entries, address(sums), is_float32(vector), threads)))
+    call, threads = native_library().sum_of_squares, torch.get_num_threads()
+    return torch.tensor(math.sqrt(call(address(vector), vector.numel(), address(sums), is_float32(vector), threads)))

@@ -109,17 +109,11 @@ def _job(inputs: AttentionInputs, weights: Tensor | None) -> tuple[Attention, tu
         raise ValueError(f"{query.shape[2]} queries and {key.shape[2]} keys cannot have the same positions")
     rotation, position_ids = rotation_struct(table, position_ids, query)
     mask = None if mask is None else mask.expand(*query.shape[:3], key.shape[2])
+    tensors, sizes = (query, key, value), (*query.shape[:3], key.shape[2], query.shape[3], value.shape[3])
     job = Attention(
-        *query.shape[:3],
-        key.shape[2],
-        query.shape[3],
-        value.shape[3],
-        query.data_ptr(),
-        key.data_ptr(),
-        value.data_ptr(),
-        strides(query),
-        strides(key),
-        strides(value),
+        *sizes,
+        *map(address, tensors),
+        *map(strides, tensors),
         mask=address(mask),
         mask_strides=(c_int64 * 4)(*(mask.stride() if mask is not None else (0, 0, 0, 0))),
         random_bits=address(random_bits),

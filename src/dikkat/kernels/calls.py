@@ -37,15 +37,18 @@ def is_head_contiguous(x: Float[Tensor, "B H T K"]) -> bool:
 LANES = 16
 """Float32 numbers of one vector of the kernels, as in vectors.h."""
 
+_Strides = c_int64 * 3
 _ADDRESS, _NUMBER = c_void_p, c_int64
 ARGUMENTS: dict[str, tuple[type, ...]] = {
     "activate_bf16": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int),
     "adamw": (_ADDRESS,),
     "add_dropped": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_float, _NUMBER, c_int, c_int),
+    "attention_forward": (_ADDRESS, _ADDRESS),
     "attention_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
     "byte_gradients": (_ADDRESS,),
     "byte_linear": (_ADDRESS, _ADDRESS, _NUMBER, _ADDRESS, _ADDRESS, _NUMBER, c_int, c_int),
     "make_random_bits": (_ADDRESS, _NUMBER, _NUMBER, c_int),
+    "pack_bytes": (_ADDRESS, c_int),
     "sampled_grad_hidden": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int, c_int),
     "sampled_grad_weight": (_ADDRESS, _ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_int, c_int),
     "sampled_softmax": (
@@ -54,8 +57,9 @@ ARGUMENTS: dict[str, tuple[type, ...]] = {
     ),
     "small_linear": (_ADDRESS, _ADDRESS, c_int),
     "small_linear_backward": (_ADDRESS, _ADDRESS, _ADDRESS),
-    "normalize_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
+    "normalize_backward": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
     "normalize_forward": (_ADDRESS, _ADDRESS),
+    "muon": (_ADDRESS,),
     "orthogonalize": (_ADDRESS, _NUMBER, _NUMBER, _NUMBER, c_int),
     "smoothed_softmax": (*(_ADDRESS, _ADDRESS, _NUMBER, _NUMBER, c_float), *(_ADDRESS, _ADDRESS, c_int, c_int)),
     "sum_of_squares": (_ADDRESS, _NUMBER, _ADDRESS, c_int, c_int),
@@ -64,12 +68,15 @@ ARGUMENTS: dict[str, tuple[type, ...]] = {
 """Argument types of kernels, so that a wrong call is refused here instead of reading foreign memory."""
 
 
-def runs_native(*tensors: Tensor) -> bool:
+def runs_native(*tensors: Tensor | None) -> bool:
     """Tell whether a kernel takes these: native is chosen, and all are on the CPU in one type, float32 or bfloat16."""
-    types = {tensor.dtype for tensor in tensors}
-    if len(types) != 1 or not types <= {torch.float32, torch.bfloat16}:
-        return False
-    return all(tensor.device.type == "cpu" for tensor in tensors) and active() == "native"
+    dtype = None
+    for tensor in tensors:
+        if tensor is not None:
+            dtype = tensor.dtype if dtype is None else dtype
+            if tensor.dtype != dtype or not tensor.is_cpu:
+                return False
+    return (dtype == torch.float32 or dtype == torch.bfloat16) and active() == "native"
 
 
 def needs_backward(*tensors: Tensor | None) -> bool:
@@ -78,18 +85,14 @@ def needs_backward(*tensors: Tensor | None) -> bool:
 
 
 @cache
-def _declare(loaded: ctypes.CDLL) -> None:
-    for name, types in ARGUMENTS.items():
-        getattr(loaded, name).argtypes = types
-    loaded.sum_of_squares.restype = c_double
-
-
 def native_library() -> ctypes.CDLL:
     """Return the loaded kernels with their argument types. Raises `RuntimeError` where there are none."""
     loaded = library()
     if loaded is None:
         raise RuntimeError("there are no native kernels here; ask runs_native first")
-    _declare(loaded)
+    for name, types in ARGUMENTS.items():
+        getattr(loaded, name).argtypes = types
+    loaded.sum_of_squares.restype = c_double
     return loaded
 
 
@@ -105,7 +108,7 @@ def check_status(code: int, indices: str = "an index", size: int = 0) -> None:
         raise MemoryError("no memory left for the scratch space of a native kernel")
 
 
-def index_address(indices: Tensor, shape: Sequence[int], name: str) -> c_void_p:
+def index_address(indices: Tensor, shape: Sequence[int], name: str) -> int:
     """Return the address of indices. Raises `ValueError` unless they are dense int64 of that shape on the CPU."""
     if indices.shape != tuple(shape) or indices.dtype != torch.int64 or not indices.is_cpu:
         wanted = f"int64 on the CPU and have the shape {tuple(shape)}"
@@ -114,12 +117,12 @@ def index_address(indices: Tensor, shape: Sequence[int], name: str) -> c_void_p:
         )
     if not indices.is_contiguous():
         raise ValueError(f"{name} must be contiguous; call contiguous() on them")
-    return c_void_p(indices.data_ptr())
+    return indices.data_ptr()
 
 
-def address(tensor: Tensor | None) -> c_void_p | None:
+def address(tensor: Tensor | None) -> int | None:
     """Return the address of a tensor's first entry; None, C's null, for no tensor."""
-    return None if tensor is None else c_void_p(tensor.data_ptr())
+    return None if tensor is None else tensor.data_ptr()
 
 
 def is_float32(tensor: Tensor) -> int:
@@ -134,4 +137,4 @@ def dense_rows(tensor: Tensor) -> Tensor:
 
 def strides(tensor: Tensor) -> ctypes.Array[c_int64]:
     """Return the first three strides of a (B, H, T, K) tensor."""
-    return (c_int64 * 3)(*tensor.stride()[:3])
+    return _Strides(*tensor.stride()[:3])

@@ -4,7 +4,7 @@ The (tokens x vocabulary) matrix of float32 logits is the largest of a small mod
 """
 
 import ctypes
-from ctypes import c_float, c_int64, c_void_p
+from ctypes import c_int64, c_void_p
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,17 +53,16 @@ class SampledGradient:
         """Multiply this matrix by `weight` and add the float32 `begin` to every row."""
         weight, product = weight.contiguous(), weight.new_empty(len(self.counts), weight.shape[1])
         call = native_library().sampled_grad_hidden
-        matrix = ctypes.byref(self._structure())
-        sizes, threads = map(c_int64, weight.shape), torch.get_num_threads()
-        code = call(matrix, *map(address, (product, weight, begin)), *sizes, is_float32(weight), threads)
+        addresses, threads = map(address, (product, weight, begin)), torch.get_num_threads()
+        code = call(ctypes.byref(self._structure()), *addresses, *weight.shape, is_float32(weight), threads)
         check_status(code, "a sampled entry", len(weight))
         return product
 
     def add_transposed_times(self, hidden: Float[Tensor, "N D"], out: Float[Tensor, "V D"]) -> None:
         """Add this matrix, transposed, times `hidden` to the dense float32 `out`."""
         hidden, call = hidden.contiguous(), native_library().sampled_grad_weight
-        sizes, matrix = map(c_int64, out.shape), ctypes.byref(self._structure())
-        code = call(matrix, address(out), address(hidden), *sizes, is_float32(hidden), torch.get_num_threads())
+        addresses, threads = map(address, (out, hidden)), torch.get_num_threads()
+        code = call(ctypes.byref(self._structure()), *addresses, *out.shape, is_float32(hidden), threads)
         check_status(code, "a sampled entry", len(out))
 
     def _structure(self) -> _SampledStruct:
@@ -102,21 +101,11 @@ def sampled_softmax(
     entries, counts = torch.empty(rows, CAPACITY, dtype=torch.int32), torch.empty(rows, dtype=torch.int32)
     matrix = SampledGradient(entries, counts, torch.empty(rows, CAPACITY))
     loss, likelihood = torch.empty(2, rows)
-    check_status(
-        native_library().sampled_softmax(
-            ctypes.byref(matrix._structure()),
-            address(logits),
-            index_address(targets, (rows,), "targets"),
-            address(offsets),
-            c_int64(vocab_size),
-            c_float(smoothing),
-            *map(address, (loss, likelihood)),
-            is_float32(logits),
-            torch.get_num_threads(),
-        ),
-        "a target",
-        vocab_size,
-    )
+    call, sampled = native_library().sampled_softmax, ctypes.byref(matrix._structure())
+    inputs = address(logits), index_address(targets, (rows,), "targets"), address(offsets), vocab_size, smoothing
+    outputs = map(address, (loss, likelihood))
+    code = call(sampled, *inputs, *outputs, is_float32(logits), torch.get_num_threads())
+    check_status(code, "a target", vocab_size)
     return loss, likelihood, matrix
 
 
@@ -265,21 +254,10 @@ def smoothed_softmax(
     if not runs_native(logits):
         return smoothed_softmax_reference(logits, targets, smoothing)
     loss, likelihood = torch.empty(2, logits.shape[0])
-    check_status(
-        native_library().smoothed_softmax(
-            address(logits),
-            index_address(targets, logits.shape[:1], "targets"),
-            c_int64(logits.shape[0]),
-            c_int64(logits.shape[1]),
-            c_float(smoothing),
-            address(loss),
-            address(likelihood),
-            is_float32(logits),
-            torch.get_num_threads(),
-        ),
-        "a target",
-        logits.shape[1],
-    )
+    inputs = address(logits), index_address(targets, logits.shape[:1], "targets"), *logits.shape, smoothing
+    call, outputs = native_library().smoothed_softmax, map(address, (loss, likelihood))
+    code = call(*inputs, *outputs, is_float32(logits), torch.get_num_threads())
+    check_status(code, "a target", logits.shape[1])
     return loss, likelihood
 
 

@@ -3,7 +3,6 @@
 The mask is a pure function of PyTorch's generator, which training seeds from (seed, update, micro-batch).
 """
 
-from ctypes import c_float, c_int64
 from typing import Any
 
 import torch
@@ -74,20 +73,12 @@ def add_dropped(residual: Tensor | None, x: Tensor, seed: int, threshold: int) -
     """Call the kernel for `residual + x * mask_of(bits_of_seed(seed))`, of one shape and type."""
     x = x.contiguous()
     residual = None if residual is None else residual.contiguous()
+    mask = seed, threshold - VALUES // 2, drop_scale(threshold)
     if runs_triton(x):
         from dikkat.kernels.gpu.dropout import add_dropped as gpu_add_dropped
 
-        return gpu_add_dropped(residual, x, seed, threshold - VALUES // 2, drop_scale(threshold))
+        return gpu_add_dropped(residual, x, *mask)
     output = torch.empty_like(x)
-    native_library().add_dropped(
-        address(output),
-        address(residual),
-        address(x),
-        c_int64(seed),
-        c_int64(threshold - VALUES // 2),
-        c_float(drop_scale(threshold)),
-        c_int64(x.numel()),
-        is_float32(x),
-        torch.get_num_threads(),
-    )
+    addresses = map(address, (output, residual, x))
+    native_library().add_dropped(*addresses, *mask, x.numel(), is_float32(x), torch.get_num_threads())
     return output

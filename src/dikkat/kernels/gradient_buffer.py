@@ -32,7 +32,7 @@ class GradientBuffer:
         if not self._is_open or any(first < end and start < last for first, last in self._claimed):
             return None
         self._claimed.append((start, end))
-        return self.memory[start:end]
+        return self.memory if rows is None else self.memory[start:end]
 
     def close(self, gradient: Tensor | None) -> bool:
         """End the pass: `gradient`, what autograd brought, is added to claimed rows, and unclaimed rows become zero.
@@ -45,7 +45,8 @@ class GradientBuffer:
             return False
         last = 0
         for start, end in [*sorted(self._claimed), (self.memory.shape[0], self.memory.shape[0])]:
-            self.memory[last:start].zero_()
+            if last < start:
+                self.memory[last:start].zero_()
             last = end
         if gradient is not None:
             self.memory.add_(gradient)

@@ -36,8 +36,8 @@ def int8_linear(
     buffers: Buffers = (grad_buffer(weight), grad_buffer(bias))
     if rows is not None:
         weight, bias = weight[rows], None if bias is None else bias[rows]
-    output: Tensor = _Int8Linear.apply(x.reshape(-1, x.shape[-1]), weight, bias, relu, buffers, rows)
-    return output.view(*x.shape[:-1], -1)
+    output: Tensor = _Int8Linear.apply(x, weight, bias, relu, buffers, rows)
+    return output
 
 
 class _Int8Linear(torch.autograd.Function):
@@ -71,8 +71,8 @@ def int8_linear_relu_linear(
     tensor of a block, writes the zeros of the ReLU as well, which spares a pass over it. Differentiable once.
     """
     buffers = [(grad_buffer(weight), grad_buffer(bias)) for weight, bias in (inner, outer)]
-    output: Tensor = _Int8LinearReluLinear.apply(x.reshape(-1, x.shape[-1]), buffers, *inner, *outer)
-    return output.view(*x.shape[:-1], -1)
+    output: Tensor = _Int8LinearReluLinear.apply(x, buffers, *inner, *outer)
+    return output
 
 
 class _Int8LinearReluLinear(torch.autograd.Function):
@@ -115,7 +115,7 @@ def layer_gradients(
     with_x, with_weight, with_bias = wanted
     if not with_weight:
         grad_x = product(gradient, weight, columns=True, relu_output=relu_output) if with_x else None
-        return grad_x, None, gradient.sum(0) if with_bias else None
+        return grad_x, None, gradient.reshape(-1, gradient.shape[-1]).sum(0) if with_bias else None
     memory = claim(buffers[0], rows), claim(buffers[1], rows) if with_bias else None
     grad_x, grad_weight, grad_bias = gradients(
         gradient, x, weight if with_x else None, *memory, with_bias=with_bias, relu_output=relu_output

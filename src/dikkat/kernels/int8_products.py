@@ -54,10 +54,17 @@ class _Epilogue(ctypes.Structure):
 
 def pack(weight: Tensor, *, columns: bool = False) -> PackedWeights:
     """Pack a float32 or bfloat16 weight (outputs, inputs), or with `columns` (inputs, outputs)."""
-    weight = weight.detach()
+    weight = dense_rows(weight.detach())
     if not runs_native(weight):
         return PackedWeights(*pack_reference(weight.T if columns else weight))
-    packed, _keepalive, packing = _packing(weight, columns)
+    outputs, inputs = weight.shape[::-1] if columns else weight.shape
+    panels, quads = -(-outputs // PANEL), -(-inputs // LANES) * (LANES // QUAD)
+    packed = PackedWeights(
+        torch.empty(panels, quads, PANEL, QUAD, dtype=torch.int8),
+        torch.empty(panels * PANEL),
+        torch.empty(panels * PANEL, dtype=torch.int32),
+    )
+    packing = _packing(weight, columns, packed.weight, packed.scale, packed.shift)
     check_status(native_library().pack_bytes(ctypes.byref(packing), torch.get_num_threads()))
     return packed
 
@@ -77,7 +84,7 @@ def packed_product(x: Tensor, packed: PackedWeights, out: Tensor) -> Tensor:
         )
     parts = (packed.weight, packed.scale, packed.shift)
     packing = Packing(*map(address, parts), None, 0, out.shape[1], x.shape[1])
-    return _multiply(x, packing, _Epilogue(), out)
+    return _multiply(dense_rows(x), packing, _Epilogue(), out)
 
 
 def product(
@@ -89,21 +96,19 @@ def product(
     relu: bool = False,
     relu_output: Tensor | None = None,
 ) -> Tensor:
-    """Multiply (rows, inputs) by a weight (outputs, inputs), or with `columns` (inputs, outputs), packed on the way.
+    """Multiply (*rows, inputs) by a weight (outputs, inputs), or with `columns` (inputs, outputs), packed on the way.
 
-    `relu` takes the ReLU of the sum with `bias`. With a `relu_output` (rows, outputs) the result is zero where that is
+    `relu` takes the ReLU of the sum with `bias`. With a `relu_output` (*rows, outputs) the result is zero where that is
     not above zero, as the gradient after a ReLU is.
     """
-    weight = weight.detach()
-    if not runs_native(x, weight, *(tensor for tensor in (bias, relu_output) if tensor is not None)):
+    if not runs_native(x, weight, bias, relu_output):
         packed = pack(weight, columns=columns)
-        output = packed_product_reference(x, packed.weight, packed.scale, weight.shape[columns], bias)
-        output = output.relu() if relu else output
+        output = packed_product_reference(_rows(x), packed.weight, packed.scale, weight.shape[columns], bias)
+        output = (output.relu() if relu else output).view(*x.shape[:-1], -1)
         return output if relu_output is None else torch.ops.aten.threshold_backward(output, relu_output, 0.0)
-    relu_output = None if relu_output is None else relu_output.contiguous()
-    *_keepalive, packing = _packing(weight, columns)
+    weight, relu_output = dense_rows(weight), None if relu_output is None else relu_output.contiguous()
     epilogue = _Epilogue(address(bias), address(relu_output), relu)
-    return _multiply(x, packing, epilogue, x.new_empty(x.shape[0], weight.shape[columns]))
+    return _multiply(_rows(x), _packing(weight, columns), epilogue, x.new_empty(*x.shape[:-1], weight.shape[columns]))
 
 
 def gradients(
@@ -116,68 +121,48 @@ def gradients(
     with_bias: bool,
     relu_output: Tensor | None = None,
 ) -> tuple[Tensor | None, Tensor, Tensor | None]:
-    """Compute what flows back, from a gradient (rows, outputs), through `product` of x (rows, inputs) and a weight.
+    """Compute what flows back, from a gradient (*rows, outputs), through `product` of x (*rows, inputs) and a weight.
 
     To x, if there is a weight (outputs, inputs), it is `product` with columns and the `relu_output`; to the weight,
     gradient^T times x, in the type of both; and to the bias. Columns are rounded to eight bits with a scale for each
     block of some 256 rows; the sums of these are exact, and added in float32, as is the gradient itself, which is not
     rounded for its own sum. Dense tensors `weight_out` and `bias_out`, where they are given, are filled and returned.
     """
-    grad_weight = x.new_empty(gradient.shape[1], x.shape[1]) if weight_out is None else weight_out
-    grad_bias = x.new_empty(gradient.shape[1]) if bias_out is None and with_bias else bias_out
-    if not runs_native(gradient, x, grad_weight, *(tensor for tensor in (weight, relu_output) if tensor is not None)):
+    grad_weight = x.new_empty(gradient.shape[-1], x.shape[-1]) if weight_out is None else weight_out
+    grad_bias = x.new_empty(gradient.shape[-1]) if bias_out is None and with_bias else bias_out
+    if not runs_native(gradient, x, grad_weight, weight, relu_output):
         grad_x = None if weight is None else product(gradient, weight, columns=True, relu_output=relu_output)
+        gradient, x = _rows(gradient), _rows(x)
         sums = None if grad_bias is None else grad_bias.copy_(gradient.sum(0, dtype=torch.float32))
         return grad_x, grad_weight.copy_(weight_gradient_reference(gradient, x)), sums
-    gradient, x = dense_rows(gradient), dense_rows(x)
-    relu_output = None if relu_output is None else relu_output.contiguous()
-    grad_x, packing, _keepalive = None, Packing(), None
+    grad_x, packing = None, Packing()
     if weight is not None:
-        grad_x = x.new_empty(x.shape)
-        *_keepalive, packing = _packing(weight.detach(), True)
-    job = _Backward(
-        *map(address, (grad_x, grad_weight, grad_bias, gradient, x)),
-        gradient.stride(0),
-        x.stride(0),
-        x.shape[0],
-        *grad_weight.shape,
-        address(relu_output),
-        packing,
-        is_float32(x),
-        torch.get_num_threads(),
-    )
+        weight, grad_x = dense_rows(weight), x.new_empty(x.shape)
+        packing = _packing(weight, True)
+    gradient, x, relu_output = _rows(gradient), _rows(x), None if relu_output is None else relu_output.contiguous()
+    addresses = map(address, (grad_x, grad_weight, grad_bias, gradient, x))
+    sizes = gradient.stride(0), x.stride(0), x.shape[0], *grad_weight.shape
+    job = _Backward(*addresses, *sizes, address(relu_output), packing, is_float32(x), torch.get_num_threads())
     check_status(native_library().byte_gradients(ctypes.byref(job)))
     return grad_x, grad_weight, grad_bias
 
 
-def _packing(weight: Tensor, columns: bool) -> tuple[PackedWeights, Tensor, Packing]:
-    """Return memory for packed weights, their source, which must live until they are packed, and the structure."""
-    weight = dense_rows(weight)
+def _rows(x: Tensor) -> Tensor:
+    """Return all rows below each other, their entries adjacent."""
+    return dense_rows(x.reshape(-1, x.shape[-1]))
+
+
+def _packing(weight: Tensor, columns: bool, *memory: Tensor) -> Packing:
+    """Return the structure of a weight with dense rows to be packed into `memory`, by default that of the call."""
     outputs, inputs = weight.shape[::-1] if columns else weight.shape
-    panels, quads = -(-outputs // PANEL), -(-inputs // LANES) * (LANES // QUAD)
-    packed = PackedWeights(
-        torch.empty(panels, quads, PANEL, QUAD, dtype=torch.int8),
-        torch.empty(panels * PANEL),
-        torch.empty(panels * PANEL, dtype=torch.int32),
-    )
-    addresses = map(address, (packed.weight, packed.scale, packed.shift, weight))
-    return packed, weight, Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_float32(weight))
+    addresses = map(address, (*(memory or (None, None, None)), weight))
+    return Packing(*addresses, weight.stride(0), outputs, inputs, columns, is_float32(weight))
 
 
 def _multiply(x: Tensor, packing: Packing, epilogue: _Epilogue, out: Tensor) -> Tensor:
-    x = dense_rows(x)
-    check_status(
-        native_library().byte_linear(
-            address(out),
-            address(x),
-            c_int64(x.stride(0)),
-            ctypes.byref(packing),
-            ctypes.byref(epilogue),
-            c_int64(x.shape[0]),
-            is_float32(x),
-            torch.get_num_threads(),
-        )
-    )
+    pointers, sizes = (ctypes.byref(packing), ctypes.byref(epilogue)), (x.shape[0], is_float32(x))
+    call = native_library().byte_linear
+    check_status(call(address(out), address(x), x.stride(0), *pointers, *sizes, torch.get_num_threads()))
     return out
 
 

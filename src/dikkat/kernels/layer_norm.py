@@ -17,11 +17,12 @@ WIDEST_ON_GPU = 4096
 """Entries of the longest rows that the kernel of a GPU takes."""
 
 
-def layer_norm(
+def branched_layer_norm(
     x: Float[Tensor, "..."], weight: Float[Tensor, "..."], bias: Float[Tensor, "..."], eps: float
-) -> Float[Tensor, "..."]:
-    """Compute `(x - mean) / sqrt(variance + eps) * weight + bias` over the last dimensions, those that the weight has.
+) -> tuple[Float[Tensor, "..."], Float[Tensor, "..."]]:
+    """Return x and `(x - mean) / sqrt(variance + eps) * weight + bias` over the last dimensions, those of the weight.
 
+    A residual sum takes x from here: a kernel then adds its gradient to that of the norm in the pass that makes it.
     The native kernel takes bfloat16 rows of whole vectors in training, and that of a GPU any rows, with PyTorch's
     results in less time; both are differentiable once.
     """
@@ -31,23 +32,27 @@ def layer_norm(
             return _LayerNorm.apply(*tensors, eps)
         if all(t.dtype == torch.bfloat16 and t.shape[-1] % LANES == 0 for t in tensors) and runs_native(*tensors):
             return _LayerNorm.apply(*tensors, eps)
-    return F.layer_norm(x, weight.shape, weight, bias, eps)
+    return x, F.layer_norm(x, weight.shape, weight, bias, eps)
 
 
 class _LayerNorm(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> Tensor:
+    def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor, Tensor]:
         x = x.contiguous()
+        ctx.set_materialize_grads(False)
         output, statistics = forward(x, weight, bias, eps)
         ctx.save_for_backward(x, weight, bias, statistics)
         ctx.eps = eps
-        return output
+        return x, output
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, Tensor, Tensor, None]:
+    def backward(ctx: Any, other: Tensor | None, gradient: Tensor | None) -> tuple[Tensor | None, ...]:
+        if gradient is None:
+            return other, None, None, None
         x, weight, bias, statistics = ctx.saved_tensors
-        return *backward(gradient.contiguous(), x, weight, bias, statistics, ctx.eps), None
+        other = None if other is None else other.contiguous()
+        return *backward(gradient.contiguous(), x, weight, bias, statistics, ctx.eps, other), None
 
 
 class _Normalization(ctypes.Structure):
@@ -74,20 +79,24 @@ def forward(x: Tensor, weight: Tensor, bias: Tensor, eps: float) -> tuple[Tensor
 
 
 def backward(
-    gradient: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor, eps: float
+    gradient: Tensor, x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor, eps: float, other: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Call the kernel for the gradients of x, weight and bias, from a dense `gradient` and what `forward` had."""
+    """Call the kernel for the gradients of x, weight and bias, from a dense `gradient` and what `forward` had.
+
+    The gradient of x that comes from an `other` branch is added.
+    """
     if runs_triton(x):
         from dikkat.kernels.gpu import layer_norm as gpu
 
-        return gpu.backward(gradient, x, weight, statistics)
+        grad_x, *of_parameters = gpu.backward(gradient, x, weight, statistics)
+        return grad_x if other is None else grad_x + other, of_parameters[0], of_parameters[1]
     gradients = [torch.empty_like(tensor) for tensor in (x, weight, bias)]
     job = _job(x, weight, bias, statistics, eps)
-    call = native_library().normalize_backward
-    check_status(call(ctypes.byref(job), *map(address, (gradient, *gradients))))
+    check_status(native_library().normalize_backward(ctypes.byref(job), *map(address, (gradient, other, *gradients))))
     return gradients[0], gradients[1], gradients[2]
 
 
 def _job(x: Tensor, weight: Tensor, bias: Tensor, statistics: Tensor, eps: float) -> _Normalization:
-    vectors = map(address, (x, weight, bias, *statistics.unbind()))
-    return _Normalization(*vectors, statistics.shape[1], x.shape[-1], eps, torch.get_num_threads())
+    rows, mean = statistics.shape[1], statistics.data_ptr()
+    addresses = (*map(address, (x, weight, bias)), mean, mean + rows * statistics.element_size())
+    return _Normalization(*addresses, rows, x.shape[-1], eps, torch.get_num_threads())

@@ -98,60 +98,56 @@ def backward(
     shapes = x.shape, weight.shape, weight.shape[:1]
     gradients = [x.new_empty(shape) if is_wanted else None for shape, is_wanted in zip(shapes, wanted, strict=True)]
     job, outputs = _job(x, weight, None, rectified), _Gradients(*(address(tensor) for tensor in gradients))
-    call = native_library().small_linear_backward
-    check_status(call(ctypes.byref(job), address(gradient), ctypes.byref(outputs)))
+    check_status(native_library().small_linear_backward(ctypes.byref(job), address(gradient), ctypes.byref(outputs)))
     return gradients[0], gradients[1], gradients[2]
 
 
 def _job(x: Tensor, weight: Tensor, bias: Tensor | None, rectified: Tensor | None = None) -> _SmallLinearStruct:
-    return _SmallLinearStruct(
-        x.shape[0],
-        x.shape[1],
-        weight.shape[0],
-        address(x),
-        address(weight),
-        address(bias),
-        address(rectified),
-        torch.get_num_threads(),
-    )
+    addresses = map(address, (x, weight, bias, rectified))
+    return _SmallLinearStruct(*x.shape, weight.shape[0], *addresses, torch.get_num_threads())
 
 
 # Several projections computed as one: split on the way forward, and not put together on the way back.
 
 
-def split_widths(x: Float[Tensor, "B T E"], widths: Sequence[int]) -> tuple[Float[Tensor, "B T _"], ...]:
-    """Split the last dimension of `x` into views of these widths, which add up to E.
+def split_heads(x: Float[Tensor, "B T E"], heads: Sequence[int], width: int) -> tuple[Float[Tensor, "B _ T K"], ...]:
+    """Split the last dimension of `x` into views of these numbers of `heads`, each of `width` K.
 
     Gradients that are views of one `adjacent` buffer, as those of our attention, become the gradient of `x` as they
     are; others are copied together.
     """
     if not (needs_backward(x) and (runs_triton(x) or runs_native(x))):
-        return x.split(list(widths), dim=-1)
-    parts: tuple[Tensor, ...] = _Split.apply(x, list(widths))
+        return _Split.forward(None, x, heads, width)
+    parts: tuple[Tensor, ...] = _Split.apply(x, heads, width)
     return parts
 
 
 class _Split(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, widths: list[int]) -> tuple[Tensor, ...]:
-        return x.split(widths, dim=-1)
+    def forward(ctx: Any, x: Tensor, heads: Sequence[int], width: int) -> tuple[Tensor, ...]:
+        # (B, T, E) -> (B, T, E / K, K) -> (B, E / K, T, K)
+        return x.unflatten(-1, (-1, width)).transpose(1, 2).split(list(heads), dim=1)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         whole = None if torch.is_grad_enabled() else _common_buffer(gradients)
-        return torch.cat(gradients, dim=-1) if whole is None else whole, None
+        if whole is None:
+            # (B, H, T, K) -> (B, T, H * K)
+            whole = torch.cat([gradient.transpose(1, 2).flatten(2) for gradient in gradients], dim=-1)
+        return whole, None, None
 
 
 def _common_buffer(parts: Sequence[Tensor]) -> Tensor | None:
-    """Return the tensor (B, T, E) that `parts` are, one after the other in its last dimension, or None."""
-    buffer, width = parts[0]._base, sum(part.shape[-1] for part in parts)
-    if buffer is None or buffer.shape != (*parts[0].shape[:-1], width) or not buffer.is_contiguous():
+    """Return the tensor (B, T, E) whose heads `parts` are, one after the other as `adjacent` lays them out, or None."""
+    buffer, length, width = parts[0]._base, *parts[0].shape[2:]
+    entries = width * sum(part.shape[1] for part in parts)
+    if buffer is None or buffer.shape != (parts[0].shape[0], length, entries) or not buffer.is_contiguous():
         return None
-    first = 0
+    first, strides = 0, (length * entries, width, entries, 1)
     for part in parts:
-        if part._base is not buffer or part.storage_offset() != first or part.stride() != buffer.stride():
+        if part._base is not buffer or part.storage_offset() != first or part.stride() != strides:
             return None
-        first += part.shape[-1]
+        first += part.shape[1] * width
     return buffer
 
 

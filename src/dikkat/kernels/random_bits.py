@@ -4,8 +4,6 @@ Every thread then makes its own, and a kernel can make them again instead of kee
 generator. Other devices have fast generators of their own.
 """
 
-from ctypes import c_int64
-
 import torch
 from torch import Tensor
 
@@ -37,7 +35,7 @@ def bits_of_seed(seed: int, like: Tensor) -> Tensor:
     if not runs_native(like):
         return _as_int16(splitmix64(seed, _words(like)), like)
     bits = torch.empty(like.numel(), dtype=torch.int16)
-    native_library().make_random_bits(address(bits), c_int64(seed), c_int64(bits.numel()), torch.get_num_threads())
+    native_library().make_random_bits(address(bits), seed, bits.numel(), torch.get_num_threads())
     return bits.view(like.shape)
 
 

@@ -109,18 +109,7 @@ def rotate(x: Tensor, table: Tensor, position_ids: Tensor | None, *, back: bool)
     x = dense_rows(x)
     rotation, _keepalive = rotation_struct(table, position_ids, x)
     output = x.new_empty(x.shape[0], x.shape[2], x.shape[1], x.shape[3])
-    job = _Rotating(
-        x.shape[0],
-        x.shape[1],
-        x.shape[2],
-        x.shape[3],
-        strides=strides(x),
-        x=address(x),
-        rotation=rotation,
-        back=back,
-        is_float32=is_float32(x),
-        threads=torch.get_num_threads(),
-    )
+    job = _Rotating(*x.shape, strides(x), address(x), rotation, back, is_float32(x), torch.get_num_threads())
     check_status(native_library().rotate(ctypes.byref(job), address(output)), "a position", rotation.positions)
     return output.transpose(1, 2)
 

@@ -1,6 +1,7 @@
 """The one switch of the process between the native kernels and their PyTorch twins."""
 
 import os
+from functools import cache
 from types import TracebackType
 from typing import Literal
 
@@ -49,6 +50,7 @@ def active() -> Backend:
     return "torch" if _why_absent() else "native"
 
 
+@cache
 def _why_absent() -> str:
     # torch is loaded with the library, which whoever only sets the environment must not do
     from dikkat.kernels.library import why_absent

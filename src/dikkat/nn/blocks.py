@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache, StaticState
 from dikkat.nn.checks import checked_head_dim
 from dikkat.nn.functional import Selection
-from dikkat.nn.layers import GATES, Dropout, FeedForward, GatedFeedForward, Linear, named_norm
+from dikkat.nn.layers import GATES, Dropout, FeedForward, GatedFeedForward, LayerNorm, Linear, named_norm
 from dikkat.nn.multi_head_attention import MultiHeadAttention
 from dikkat.nn.named_positions import PositionChoice, Positions, attention_positions
 from dikkat.nn.scorers import DisentangledScore, HeadScore, SoftcappedScore
@@ -82,7 +82,8 @@ class PreNormResidual(_Residual):
     """`x + dropout(sub_layer(norm(x)))` (Xiong et al. 2020); the stack ends in a norm of its own."""
 
     def forward(self, x: Float[Tensor, "*B T D"], sub_layer: SubLayer) -> Float[Tensor, "*B T D"]:
-        return self._add(x, sub_layer(self.norm(x)))
+        x, normed = self.norm.branched(x) if isinstance(self.norm, LayerNorm) else (x, self.norm(x))
+        return self._add(x, sub_layer(normed))
 
 
 class OutputNormResidual(_Residual):

@@ -11,7 +11,7 @@ from dikkat.kernels import dropout as kernel
 from dikkat.kernels.activation import activate
 from dikkat.kernels.embedding import embedding_rows
 from dikkat.kernels.int8_linear import int8_linear_relu_linear
-from dikkat.kernels.layer_norm import layer_norm
+from dikkat.kernels.layer_norm import branched_layer_norm
 from dikkat.kernels.linear import Products, linear
 
 
@@ -122,7 +122,11 @@ class LayerNorm(nn.LayerNorm):
 
     def forward(self, x: Float[Tensor, "*rows D"]) -> Float[Tensor, "*rows D"]:
         """Normalise the last dimension of `x`."""
-        return layer_norm(x, self.weight, self.bias, self.eps)
+        return self.branched(x)[1]
+
+    def branched(self, x: Float[Tensor, "*rows D"]) -> tuple[Float[Tensor, "*rows D"], Float[Tensor, "*rows D"]]:
+        """Return `x`, for a residual sum, and the same normalised."""
+        return branched_layer_norm(x, self.weight, self.bias, self.eps)
 
 
 _NORMS: dict[str, type[LayerNorm] | type[RMSNorm]] = {"layer": LayerNorm, "rms": RMSNorm}

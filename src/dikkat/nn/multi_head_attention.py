@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from dikkat.kernels.linear import split_widths
+from dikkat.kernels.linear import split_heads
 from dikkat.kernels.rotary import Rotation, apply_rotary
 from dikkat.nn.cache import CrossAttentionCache, SelfAttentionCache
 from dikkat.nn.checks import check_sizes, check_unbatched, check_width, checked_head_dim, checked_kv_heads
@@ -190,7 +190,8 @@ class MultiHeadAttention(nn.Module):
         if not self.packed:
             k, v = self.key_projection(key), self.value_projection(value)
         elif value is key:
-            k, v = split_widths(self._in_rows(key, self.splits[0], None), self.splits[1:])
+            both = self._in_rows(key, self.splits[0], None)
+            return CrossAttentionCache(*split_heads(both, [self.num_kv_heads] * 2, self.head_dim))
         else:
             k = self._in_rows(key, self.splits[0], self.splits[0] + self.splits[1])
             v = self._in_rows(value, self.splits[0] + self.splits[1], None)
@@ -270,17 +271,20 @@ class MultiHeadAttention(nn.Module):
         """Project to query, key and value by heads, before rotation."""
         self._check_width("query", x, 0)
         if self.packed:
-            q, k, v = split_widths(self.in_projection(x), self.splits)
+            heads = self.num_heads, self.num_kv_heads, self.num_kv_heads
+            q, k, v = split_heads(self.in_projection(x), heads, self.head_dim)
         else:
             self._check_width("key", x, 1)
             self._check_width("value", x, 2)
-            q, k, v = self.query_projection(x), self.key_projection(x), self.value_projection(x)
+            q = self._split_heads(self.query_projection(x), self.num_heads)
+            k, v = (self._split_heads(f(x), self.num_kv_heads) for f in (self.key_projection, self.value_projection))
         if self.query_key_norm == "all":
+            # (B, H, T, K) -> (B, T, H * K) -> (B, H, T, K)
+            q = self._split_heads(self.query_norm(q.transpose(1, 2).flatten(2)), self.num_heads)
+            k = self._split_heads(self.key_norm(k.transpose(1, 2).flatten(2)), self.num_kv_heads)
+        elif self.query_key_norm == "head":
             q, k = self.query_norm(q), self.key_norm(k)
-        q, k = self._split_heads(q, self.num_heads), self._split_heads(k, self.num_kv_heads)
-        if self.query_key_norm == "head":
-            q, k = self.query_norm(q), self.key_norm(k)
-        return q, k, self._split_heads(v, self.num_kv_heads)
+        return q, k, v
 
     def project_query(self, query: Float[Tensor, "B T Dq"]) -> Float[Tensor, "B H T K"]:
         """Project to queries by heads, before rotation."""

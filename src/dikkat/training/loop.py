@@ -1,7 +1,9 @@
 """The training loop: micro-batches in, the model that validates best out, exact at every interruption."""
 
+import gc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import torch
 from torch import Tensor
@@ -19,6 +21,17 @@ from dikkat.training.recovery import MAX_SKIPPED, Recovery
 from dikkat.training.state import TrainingState
 from dikkat.training.task import Observer, StepReport, Stop, Task, Validation, ValidationStoppedError, Watcher, never
 from dikkat_runtime.errors import msg
+
+
+@contextmanager
+def _frozen() -> Iterator[None]:
+    """Leave what exists now out of the search for garbage, which would go through it again and again."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 class Trainer:
@@ -47,6 +60,7 @@ class Trainer:
         self.timer = RunTimer(budget.clock, save_bytes=4 * entries)
         self.plan = ValidationPlan(budget, config.validations)
 
+    @_frozen()
     def train(self, watcher: Watcher, should_stop: Stop = never, started: float | None = None) -> bool:
         """Run to the end of the budget, or of patience; returns False if `should_stop` ended it, with all saved.
 

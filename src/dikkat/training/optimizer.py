@@ -1,7 +1,8 @@
 """Optimizers over the flat parameter vector: AdamW, and Muon for the matrices."""
 
+import ctypes
 from collections.abc import Iterator
-from ctypes import c_int64
+from ctypes import c_double, c_float, c_int64, c_void_p
 
 import torch
 from jaxtyping import Float
@@ -9,7 +10,7 @@ from torch import Tensor
 
 from dikkat.config import TrainingConfig
 from dikkat.kernels.adamw import Step, Weights, adamw, norm
-from dikkat.kernels.calls import address, check_status, native_library, runs_native
+from dikkat.kernels.calls import address, check_status, is_float32, native_library, runs_native
 from dikkat.kernels.processor import has_fast_bfloat16, has_fast_int8
 from dikkat.training.distributed.ranks import ONE_PROCESS, Ranks
 from dikkat.training.distributed.shares import groups_within, shares_of
@@ -18,6 +19,7 @@ from dikkat.training.parameters import FlatParameters
 COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 """Of x, (x x^T) x and (x x^T)^2 x (Jordan et al. 2024)."""
 STEPS = 5
+MOMENTUM = 0.95
 
 
 def orthogonalize(matrices: Float[Tensor, "N A B"]) -> Float[Tensor, "N A B"]:
@@ -31,8 +33,7 @@ def orthogonalize(matrices: Float[Tensor, "N A B"]) -> Float[Tensor, "N A B"]:
         is_fast = matrices.device.type != "cpu" or has_fast_bfloat16()
         return orthogonalize_reference(matrices, torch.bfloat16 if is_fast else torch.float32)
     output = matrices.to(torch.float32, copy=True, memory_format=torch.contiguous_format)
-    call = native_library().orthogonalize
-    check_status(call(address(output), *map(c_int64, output.shape), torch.get_num_threads()))
+    check_status(native_library().orthogonalize(address(output), *output.shape, torch.get_num_threads()))
     return output.to(matrices.dtype)
 
 
@@ -47,6 +48,43 @@ def orthogonalize_reference(matrices: Float[Tensor, "N A B"], dtype: torch.dtype
         # a x + (b gram + c gram^2) x
         x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return (x.mT if is_tall else x).to(matrices.dtype)
+
+
+class _Muon(ctypes.Structure):
+    """`Muon` of orthogonal.c."""
+
+    _fields_ = (
+        *((name, c_void_p) for name in ("weights", "momentum", "average", "copy", "gradient", "shapes")),
+        *((name, c_int64) for name in ("groups", "entries")),
+        ("learning_rate", c_double),
+        *((name, c_float) for name in ("kept", "fresh", "divisor")),
+        *((name, c_int64) for name in ("is_float32", "threads")),
+    )
+
+
+def muon(weights: Weights, momentum: Tensor, shapes: Tensor, gradient: Tensor, count: int, step: Step) -> None:
+    """Update matrices, of `shapes` (groups, 3) one after the other in vectors, by their gradient over `count`.
+
+    Their direction does not depend on the gradient's scale: nothing is clipped. Average and copy follow the weights.
+    """
+    kept = 1.0 - step.learning_rate * step.weight_decay
+    if has_fast_int8() and runs_native(weights.master, momentum, weights.average) and runs_native(gradient):
+        vectors = map(address, (weights.master, momentum, weights.average, weights.copy, gradient, shapes))
+        numbers = len(shapes), len(gradient), step.learning_rate, kept, step.fresh, count
+        job = _Muon(*vectors, *numbers, is_float32(gradient), torch.get_num_threads())
+        check_status(native_library().muon(ctypes.byref(job)))
+        return
+    gradient = gradient.float() / count
+    # Nesterov's look-ahead
+    directions = gradient.add(momentum.mul_(MOMENTUM).add_(gradient), alpha=MOMENTUM)
+    weights.master.mul_(kept)
+    sizes = shapes.prod(dim=1).tolist()
+    for shape, *parts in zip(shapes.tolist(), weights.master.split(sizes), directions.split(sizes), strict=True):
+        # scaled so that an update has the root mean square of AdamW's (Liu et al. 2025, section 2.2)
+        scale = 0.2 * max(shape[1:]) ** 0.5
+        own, direction = (part.view(shape) for part in parts)
+        own.add_(orthogonalize(direction), alpha=-step.learning_rate * scale)
+    weights.update_ema(step.fresh)
 
 
 class Optimizer:
@@ -66,7 +104,9 @@ class Optimizer:
         self._matrices = sum(count * shape.numel() for _, count, shape in self.groups)
         self._shares = shares_of(self.groups, parameters.master.numel(), ranks.count)
         self._own = own = self._shares[ranks.index]
-        self._own_groups = groups_within(self.groups, own.matrices)
+        self._own_shapes = torch.tensor(
+            [(count, *shape) for _, count, shape in groups_within(self.groups, own.matrices)]
+        )
         device = parameters.master.device
         matrices, rest = own.matrices.stop - own.matrices.start, own.rest.stop - own.rest.start
         self.average = own.of(parameters.master) if config.average == "ema" else None
@@ -183,32 +223,16 @@ class Optimizer:
         config = self.config
         # young averages forget faster, so that the first weights do not linger (as in Tensorflow's num_updates)
         fresh = 1.0 - min(config.ema_decay, (1 + update) / (10 + update))
-        if self._own_groups:
-            self._muon(gradient[self._own.matrices].float() / count, rate * config.matrix_learning_rate)
-            self._weights_of_matrices.update_ema(fresh)
+        step = Step(update, rate * config.learning_rate, config.beta1, config.beta2, config.weight_decay, fresh)
+        if len(self._own_shapes):
+            own = step._replace(learning_rate=rate * config.matrix_learning_rate)
+            muon(self._weights_of_matrices, self.momentum, self._own_shapes, gradient[self._own.matrices], count, own)
         if self.first.numel():
-            step = Step(update, rate * config.learning_rate, config.beta1, config.beta2, config.weight_decay, fresh)
             divisor = (length / config.clip_norm).clamp_(min=1.0) * count
             adamw(self._weights_of_rest, self.first, self.second, gradient[self._own.rest], divisor, step)
         if self._ranks.count > 1:
             self._ranks.complete(self.parameters.master, self._spans)
             self.parameters.refresh()
-
-    def _muon(self, gradient: Tensor, learning_rate: float) -> None:
-        """Update this rank's matrices; their direction does not depend on the gradient's scale: nothing is clipped."""
-        for start, count, shape in self._own_groups:
-            weights = self.parameters.master[start : start + count * shape.numel()].view(count, *shape)
-            direction = orthogonalize(self._direction(gradient, start - self._own.matrices.start, count, shape))
-            # scaled so that an update has the root mean square of AdamW's (Liu et al. 2025, section 2.2)
-            scale = 0.2 * max(shape) ** 0.5
-            weights.mul_(1.0 - learning_rate * self.config.weight_decay)
-            weights.add_(direction, alpha=-learning_rate * scale)
-
-    def _direction(self, gradient: Tensor, start: int, count: int, shape: torch.Size) -> Tensor:
-        """Add the gradient to the momentum of a group of matrices; returns Nesterov's look-ahead (N, A, B)."""
-        span = slice(start, start + count * shape.numel())
-        momentum = self.momentum[span].mul_(0.95).add_(gradient[span])
-        return gradient[span].add(momentum, alpha=0.95).view(count, *shape)
 
 
 def learning_rate(progress: float, updates: int, warmup_updates: int, final: float) -> float:

@@ -66,12 +66,14 @@ class GuidedHead:
         batch = self.links.of(indices)
         if not len(batch.sentences):
             return None
-        device = observation.query.device
-        sentences, rows, columns, groups = (
-            to_device(numbers, device) for numbers in (batch.sentences, batch.rows, batch.columns, batch.groups)
-        )
-        # (B, H, T, S) -> (links,)
-        weights = self.attention.weights(observation.query, observation.key, observation.mask)
+        query, key, mask = observation.query, observation.key, observation.mask
+        # only sentences with a link need their weights
+        linked_sentences, numbers = np.unique(batch.sentences, return_inverse=True)
+        arrays = linked_sentences, numbers, batch.rows, batch.columns, batch.groups
+        chosen, sentences, rows, columns, groups = (to_device(array, query.device) for array in arrays)
+        mask = None if mask is None else mask.expand(*query.shape[:3], key.shape[2])[chosen]
+        # (linked sentences, H, T, S) -> (links,)
+        weights = self.attention.weights(query.index_select(0, chosen), key.index_select(0, chosen), mask)
         linked = weights[sentences, self.head, rows, columns]
         # a word may be several tokens: (links,) -> (rows,)
         shares = linked.new_zeros(batch.num_rows).index_add(0, groups, linked)

@@ -66,7 +66,7 @@ def translated(seed: int) -> tuple[list[str], AttentionMap]:
     block = EncoderBlock(64, 1, 128, dropout=0.1, norm_placement="pre", attention_window=0)
     block.load_state_dict(model.encoder.blocks[0].state_dict())
     model.encoder = Encoder([block], LayerNorm(64))
-    fit(model, source, target, 400, seed, rate=3e-3)
+    fit(model, source, target, 200, seed, rate=3e-3)
     asked = padded([[ids[word] for word in ASKED.split()]])
     written = written_by(model, asked)
     with torch.no_grad(), record_attention(model, lambda name: name.kind == "cross") as maps:

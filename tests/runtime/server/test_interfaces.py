@@ -183,6 +183,11 @@ def test_deepl_languages_come_from_the_body_of_a_get_too(server: Served) -> None
     assert server.get("/v2/languages?type=target") == expected
     form = {"content-type": "application/x-www-form-urlencoded"}
     assert server.client.request("GET", "/v2/languages", content=b"type=target", headers=form).json() == expected
+    # Weblate asks v3, once a resource
+    rows = {row.pop("lang"): row for row in server.get("/v3/languages?resource=translate_text")}
+    assert [rows["en"][f"usable_as_{side}"] for side in ("source", "target")] == [True, False]
+    assert rows["fr"] == {"name": "French", "usable_as_source": False, "usable_as_target": True, "features": {}}
+    assert server.get("/v3/languages?resource=glossary") == []
     before = server.get("/v2/usage")["character_count"]
     server.post("/v2/translate", text="Yes.", target_lang="FR")
     assert server.get("/v2/usage")["character_count"] == before + 4

@@ -13,13 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES
-from tests.runtime.server.asking import Served, served
+from tests.runtime.server.asking import BEAM, Served, served
 
 from dikkat_runtime.server.api.page import page_files, shown_confidence, wanted_language
 from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.tasks import term_placement
 from dikkat_runtime.tasks.aligner import Aligner
 from dikkat_runtime.tasks.confidence import Confidence, WordConfidence
+from dikkat_runtime.tasks.translator import Translator
 
 FIRST, SECOND = SENTENCES[0], SENTENCES[1]
 PAIR: dict[str, Any] = {"source": "en", "target": "fr"}
@@ -148,6 +149,23 @@ def test_the_confidence_of_words_is_that_of_the_judge_in_their_order() -> None:
         "words": [{"start": 0, "end": 1, "probability": 0.2}, {"start": 6, "end": 7, "probability": 0.9}],
         "flags": ["loop"],
     }
+
+
+def test_confidence_is_that_of_the_library(runs: dict[str, Path], tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(runs["mt"], tmp_path / "mt"))
+    (copy / "held_out").mkdir(exist_ok=True)
+    for side in ("source", "target"):
+        (copy / "held_out" / f"validation.{side}.txt").write_text("The cat sleeps.\n" * 24, encoding="utf-8")
+    translator = Translator.load(copy, engine="native")
+    expected = translator.translate([FIRST, SECOND.upper()], beam_size=BEAM, confidence=translator.judge(copy))
+    translator.corrections.add("Yes.", "Oui.")  # type: ignore[union-attr]
+    with served(Catalog([f"en-fr={copy}"])) as server:
+        parts = server.post("/page/translate", text=f"{FIRST}\n{SECOND.upper()}\nYes.", **PAIR)["parts"]
+        shown = [part["confidence"] for part in parts if "confidence" in part]
+    assert shown[2] == {"probability": 1.0, "words": [], "flags": []}
+    for part, translation in zip(shown, expected, strict=False):
+        assert translation.confidence is not None
+        assert part == shown_confidence(translation.text, translation.confidence)
 
 
 def test_a_translation_that_was_begun_goes_on(server: Served) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import dikkat.data.stored_pairs as module
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.pairs import Pair, lines_of
-from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
+from dikkat.data.stored_pairs import StoredPairs, side_texts, without_duplicates
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n"), max_size=12)
 PAIRS = st.lists(st.builds(Pair, TEXT, TEXT, st.integers(1, 10**9), st.none()), max_size=30)
@@ -28,8 +28,8 @@ def test_pairs_come_back_without_those_that_are_dropped(pairs: list[Pair], dropp
     blocks = (np.array([index]) for index in inside)
     rest = stored.without(blocks)
     assert list(rest) == [pair for index, pair in enumerate(pairs) if index not in inside]
-    assert list(SideTexts(rest, "target")) == [pair.target for pair in rest]
-    assert SideTexts(rest, "source")[::2] == [pair.source for pair in rest][::2]
+    assert list(side_texts(rest, "target")) == [pair.target for pair in rest]
+    assert side_texts(rest, "source")[::2] == [pair.source for pair in rest][::2]
 
 
 def test_pairs_that_lie_far_apart_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ from dikkat.kernels.dropout import drop_threshold, dropout, mask_of
 from dikkat.kernels.embedding import embedding_rows
 from dikkat.kernels.gpu import choice
 from dikkat.kernels.gradient_buffer import attach_buffer
-from dikkat.kernels.layer_norm import layer_norm
-from dikkat.kernels.linear import linear, split_widths
+from dikkat.kernels.layer_norm import branched_layer_norm
+from dikkat.kernels.linear import linear, split_heads
 from dikkat.kernels.random_bits import bits_of_seed, random_seed
 
 HAS_GPU = torch.cuda.is_available()
@@ -127,7 +127,7 @@ def test_layer_norm(shape: tuple[int, ...], dtype: torch.dtype) -> None:
     weight, bias = numbers(shape[-1], dtype=dtype).add_(1), numbers(shape[-1], dtype=dtype, seed=1)
     exact = [tensor.double() for tensor in (x, weight, bias)]
     wanted = gradients(lambda x, w, b: F.layer_norm(x, shape[-1:], w, b, 1e-3), exact, gradient.double())
-    result = gradients(lambda x, w, b: layer_norm(x, w, b, 1e-3), [x, weight, bias], gradient, "_LayerNorm")
+    result = gradients(lambda x, w, b: branched_layer_norm(x, w, b, 1e-3)[1], [x, weight, bias], gradient, "_LayerNorm")
     for one, other in zip(result, wanted, strict=True):
         if other.numel():
             check(one, other)
@@ -192,7 +192,7 @@ def test_attention(queries: int, keys: int, width: int) -> None:
     mask[1, 0, 0] = False
 
     def attend(x: Tensor, y: Tensor) -> Tensor:
-        q, k, v = (part.unflatten(-1, (heads, width)).transpose(1, 2) for part in (x, *split_widths(y, [wide, wide])))
+        q, k, v = *split_heads(x, [heads], width), *split_heads(y, [heads, heads], width)
         return soft_attention(q, k, v, mask, beta)[0].transpose(1, 2).flatten(2)
 
     def exact(x: Tensor, y: Tensor) -> Tensor:
@@ -214,8 +214,7 @@ def test_attention_without_a_mask_of_one_projection() -> None:
     gradient = numbers(3, heads, 20, width, dtype=ATTENDED, seed=1)
 
     def attend(x: Tensor) -> Tensor:
-        parts = split_widths(x, 3 * [heads * width])
-        q, k, v = (part.unflatten(-1, (heads, width)).transpose(1, 2) for part in parts)
+        q, k, v = split_heads(x, 3 * [heads], width)
         return soft_attention(q, k, v, None, 0.3)[0]
 
     def exact(x: Tensor) -> Tensor:
@@ -250,7 +249,7 @@ def test_every_run_has_the_same_bits() -> None:
     matrix = numbers(96, 96, dtype=ATTENDED)
 
     def compute(x: Tensor, weight: Tensor, bias: Tensor, matrix: Tensor) -> Tensor:
-        normal = linear(layer_norm(x, weight, bias, 1e-5), matrix, bias, relu=True)
+        normal = linear(branched_layer_norm(x, weight, bias, 1e-5)[1], matrix, bias, relu=True)
         heads = normal.view(20, 40, 4, 24).transpose(1, 2)
         return soft_attention(heads, heads, heads, None, 0.2)[0].transpose(1, 2).reshape(x.shape)
 

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from dikkat import kernels
 from dikkat.kernels import int8_products, library
+from dikkat.kernels.calls import ARGUMENTS
 from dikkat.kernels.int8_products import gradients, pack, packed_product, product
 from dikkat_runtime.native.cpu import processor_flags
 from dikkat_runtime.native.first_use import openmp_flags
@@ -274,6 +275,8 @@ def test_processors_that_lack_instructions_find_the_same_bits(
     if done.returncode:
         pytest.skip(f"{shlex.join(compiler)}: {done.stderr[:200]}")
     loaded = ctypes.CDLL(str(plain))
+    for name in ("byte_gradients", "byte_linear"):
+        getattr(loaded, name).argtypes = ARGUMENTS[name]
     factors = [
         (random_numbers((rows, inputs), torch.bfloat16, 1), random_numbers((outputs, inputs), torch.bfloat16, 2))
         for rows, inputs, outputs in [(1, 64, 64), (5, 80, 70), (19, 300, 200), (36, 30, 130), (290, 256, 64)]

@@ -89,3 +89,19 @@ def test_it_is_for_training_in_bfloat16() -> None:
     assert not is_native(LayerNorm(24).bfloat16()(torch.randn(4, 24).bfloat16())), "no whole vectors"
     assert not is_native(LayerNorm((4, 32)).bfloat16()(x.bfloat16())), "over two dimensions"
     assert is_native(norm.requires_grad_(False)(x.bfloat16().requires_grad_()))
+
+
+@needs_kernels
+def test_the_gradient_of_a_residual_sum_is_added_as_pytorch_adds_it() -> None:
+    """Both are rounded before, and their sum after, the smallest numbers too."""
+    x, weight, bias, gradient = tensors(250, 96)
+    norm, inputs, scale = norm_of(weight, bias, 1e-5), x.requires_grad_(), torch.ones(250, 1).bfloat16()
+    scale[100:] *= 2.0**-126
+    alone, *_ = torch.autograd.grad(norm(inputs), inputs, scale * gradient)
+    kept, normed = norm.branched(inputs)
+    assert torch.equal(kept, x)
+    other = scale * gradient.flip(0)
+    (both,) = torch.autograd.grad((kept, normed), inputs, (other, scale * gradient))
+    assert torch.equal(both, other + alone)
+    kept, _ = norm.branched(inputs)
+    assert torch.equal(torch.autograd.grad(kept, inputs, other)[0], other)

@@ -7,8 +7,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from dikkat.kernels.adamw import Step, Weights
 from dikkat.training import optimizer as newton_schulz
-from dikkat.training.optimizer import orthogonalize
+from dikkat.training.optimizer import muon, orthogonalize
 
 
 @pytest.fixture(autouse=True)
@@ -89,3 +90,29 @@ def test_matrices_do_not_see_each_other_nor_the_number_of_threads() -> None:
         torch.set_num_threads(threads)
     assert torch.equal(together, again)
     assert torch.equal(together[3:4], orthogonalize(matrices[3:4]))
+
+
+@pytest.mark.parametrize("fresh", [0.25, 0.75])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_an_update_is_that_of_the_formula(dtype: torch.dtype, fresh: float) -> None:
+    """Jordan et al. (2024) with the scale of Liu et al. (2025); 5,320 numbers are more than one share of work."""
+    shapes = [(3, 24, 40), (2, 48, 16), (1, 8, 113)]
+    sizes = [number * rows * columns for number, rows, columns in shapes]
+    master, average, momentum, gradient = random_matrices(4, sum(sizes)).unbind()
+    gradient = gradient.to(dtype)
+    weights = Weights(master.clone(), average.clone(), torch.empty(sum(sizes), dtype=torch.bfloat16))
+    wanted_momentum = 0.95 * momentum + gradient.float() / 7.0
+    ahead = (gradient.float() / 7.0 + 0.95 * wanted_momentum).split(sizes)
+    wanted = [
+        0.999 * old.double() - 0.01 * 0.2 * max(shape[1:]) ** 0.5 * orthogonalize(part.view(shape)).double().reshape(-1)
+        for old, part, shape in zip(master.split(sizes), ahead, shapes, strict=True)
+    ]
+    muon(weights, momentum, torch.tensor(shapes), gradient, 7, Step(1, 0.01, 0.9, 0.98, 0.1, fresh))
+    assert torch.allclose(momentum, wanted_momentum, rtol=0, atol=1e-6)
+    # a last bit of what is made orthogonal may be rounded to another byte
+    assert torch.allclose(weights.master.double(), torch.cat(wanted), rtol=0, atol=3e-5)
+    assert not torch.allclose(weights.master, 0.999 * master, rtol=0, atol=1e-3)
+    assert weights.average is not None
+    assert torch.allclose(weights.average, torch.lerp(average, weights.master, fresh), rtol=0, atol=1e-6)
+    assert weights.copy is not None
+    assert torch.equal(weights.copy, weights.master.to(torch.bfloat16))

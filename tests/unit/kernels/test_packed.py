@@ -8,9 +8,9 @@ from torch import Tensor
 
 from dikkat.kernels.calls import adjacent
 from dikkat.kernels.library import library, why_absent
-from dikkat.kernels.linear import split_widths
+from dikkat.kernels.linear import split_heads
 
-WIDTHS = (8, 4, 4)
+WIDTHS, HEADS = (8, 4, 4), (2, 1, 1)
 
 
 def heads(x: Tensor) -> Tensor:
@@ -33,15 +33,14 @@ class _Given(torch.autograd.Function):
 
 def gradient_of(x: Tensor, gradients: list[Tensor]) -> Tensor:
     """Of `x`, where those of its parts, by heads, are given."""
-    parts = [heads(part) for part in split_widths(x, WIDTHS)]
-    (result,) = torch.autograd.grad(_Given.apply(gradients, *parts), x)
+    (result,) = torch.autograd.grad(_Given.apply(gradients, *split_heads(x, HEADS, 4)), x)
     return result
 
 
 def test_parts_are_views_in_order() -> None:
     for x in (torch.randn(2, 3, 16), torch.randn(2, 3, 16, requires_grad=True)):
-        for ours, theirs in zip(split_widths(x, WIDTHS), x.split(WIDTHS, dim=-1), strict=True):
-            assert torch.equal(ours, theirs)
+        for ours, theirs in zip(split_heads(x, HEADS, 4), x.split(WIDTHS, dim=-1), strict=True):
+            assert torch.equal(ours, heads(theirs))
             assert ours.data_ptr() == theirs.data_ptr()
 
 
@@ -73,7 +72,7 @@ def test_other_gradients_are_put_together(order: tuple[int, ...]) -> None:
 
 def test_it_can_be_differentiated_twice() -> None:
     def cubes(x: Tensor) -> Tensor:
-        a, b, c = split_widths(x, WIDTHS)
-        return torch.cat((c**3, a**3, b**2), dim=-1)
+        a, b, c = split_heads(x, HEADS, 4)
+        return torch.cat((c**3, a**3, b**2), dim=1)
 
     assert torch.autograd.gradgradcheck(cubes, torch.randn(1, 2, 16, dtype=torch.float64, requires_grad=True))

@@ -11,9 +11,11 @@ from tests.runtime.structures_in_c import misplaced
 from dikkat.kernels import adamw, attention, cross_entropy, int8_products, layer_norm, linear, rotary
 from dikkat.kernels.calls import ARGUMENTS, native_library
 from dikkat.kernels.library import library, why_absent
+from dikkat.training import optimizer
 
 STRUCTURES: list[tuple[str, str, type[ctypes.Structure], dict[str, str]]] = [
     ("adamw.c", "Update", adamw._Update, {}),
+    ("orthogonal.c", "Muon", optimizer._Muon, {}),
     ("sampled_gradient.c", "SampledGradient", cross_entropy._SampledStruct, {}),
     ("kernels.c", "Rotating", rotary._Rotating, {}),
     ("attention.h", "Gradients", attention._Gradients, {}),

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from dikkat import kernels
-from dikkat.kernels import library
+from dikkat.kernels import library, switch
 from dikkat.kernels.calls import runs_native
 from dikkat_runtime.errors import UsageError
 
@@ -46,6 +46,8 @@ def test_it_holds_for_the_process_without_with() -> None:
 
 def test_native_is_refused_where_there_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(library, "why_absent", lambda: "no C compiler")
+    # asked once a process
+    monkeypatch.setattr(switch, "_why_absent", switch._why_absent.__wrapped__)
     assert kernels.active() == "torch"
     with pytest.raises(UsageError, match="kernels cannot be native: no C compiler"):
         kernels.use("native")

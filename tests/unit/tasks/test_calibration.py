@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 from tests.runtime.runs import SENTENCES, translator_run
 
-from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
+from dikkat.config import TokenizerConfig
+from dikkat_runtime.engine.forced_attention import forced_scores
+from dikkat_runtime.engine.hypotheses import TokenScores
 from dikkat_runtime.tasks import term_placement
+from dikkat_runtime.tasks.aligner import token_spans
 from dikkat_runtime.tasks.confidence import (
     Calibration,
     Confidence,
     Judge,
     Logistic,
+    PairScorer,
     WordConfidence,
     combined,
+    features_of,
     flagged,
-    sentence_features,
-    word_features,
     words_of,
 )
 from dikkat_runtime.tasks.confidence_fitting import FOLDS, _calibrated
@@ -30,6 +34,7 @@ from dikkat_runtime.tasks.lexicon import Lexicon, WordLinks
 from dikkat_runtime.tasks.translations import OutputStyle, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.glossary import Glossary
+from dikkat_runtime.text.tokenizer import Tokenizer
 
 Matrix = NDArray[np.float64]
 Logits = Callable[[Matrix], Matrix]
@@ -100,44 +105,80 @@ def test_the_regression_is_that_of_the_formula() -> None:
     np.testing.assert_allclose(model.probabilities(x), sigmoid(model.logits(x)), atol=1e-12)
 
 
-SCORES = ForcedScores(
-    np.log([0.5, 0.25, 0.1, 0.8]),
-    np.array([1.0, -2.0, 0.5, 30.0]),
-    np.array([0.1, 0.7, 1.3, 0.2]),
-    np.array([[0.8, 0.1, 0.1], [0.1, 0.7, 0.2], [0.3, 0.3, 0.4], [0.0, 0.0, 1.0]]),
+SCORES = TokenScores(
+    (7, 8, 9, 10),
+    np.c_[np.log([0.5, 0.25, 0.1, 0.8, 0.9]), [1.0, -2.0, 0.5, 40.0, 3.0], [0.1, 0.7, 1.3, 0.2, 0.4]],
+    3,
 )
-"""Of three tokens and an end mark, over two source tokens and an end mark."""
+"""Of four tokens and an end mark, after two source tokens and an end mark."""
+TOKENS = np.array([0, 1, 3, 4, 5]), np.array([1, 2, 4, 5, 6])
+"""The tokens of "ab c.", and the line break behind it."""
 
 
-LINKS = WordLinks(np.log([0.9, 0.2]), np.log([0.5, 0.8, 0.3]), [(0, 2), (3, 4), (4, 5)])
+LINKS = WordLinks([900, 200], [500, 800, 300], [(0, 2), (3, 4), (4, 5)])
 """Of the words "ab", "c" and ".", over two of the source."""
+LOG = [np.log(p / 1000 + 1e-3) for p in (900, 200, 500, 800, 300)]
 
 
 def test_the_features_of_a_sentence_are_those_of_the_formulas() -> None:
-    log_p, spread = [np.log(p) for p in (0.5, 0.25, 0.1, 0.8)], (0.1, 0.7, 1.3, 0.2)
+    log_p, spread = [np.log(p) for p in (0.5, 0.25, 0.1, 0.8, 0.9)], (0.1, 0.7, 1.3, 0.2, 0.4)
     surprises = [one + other for one, other in zip(log_p, spread, strict=True)]
-    assert sentence_features(SCORES, LINKS) == pytest.approx(
+    ((row,), _, _) = features_of(["ab c."], [SCORES], TOKENS, [LINKS])
+    assert row == pytest.approx(
         [
-            sum(log_p) / 4, sum(log_p), -2.0, sum(spread) / 4, 0.25, min(surprises), np.log(3), np.log(0.9 * 0.2) / 2,
-            np.log(0.5 * 0.8 * 0.3) / 3, np.log(4 / 3),
+            sum(log_p) / 5, sum(log_p), -2.0, sum(spread) / 5, 0.2, min(surprises), np.log(3), sum(LOG[:2]) / 2,
+            sum(LOG[2:]) / 3, np.log(4 / 3),
         ],
         abs=1e-9,
     )  # fmt: skip
-    nothing = Lexicon({}).compare("", "")
-    assert sentence_features(SCORES, nothing)[-3:] == [0.0, 0.0, 0.0]
-    assert word_features(SCORES, words_of("a"), [(0, 1)], nothing)[0][-2:] == [0.0, 0.0]
+    sentences, words, _ = features_of(["ab c."], [SCORES], TOKENS, [Lexicon({}).compare("", "")])
+    assert sentences[0, -3:].tolist() == [0.0, 0.0, 0.0]
+    assert words[:, -2:].tolist() == [[0.0, 0.0]] * 2
 
 
 def test_the_features_of_a_word_are_those_of_its_tokens() -> None:
-    first, second = word_features(SCORES, words_of("ab c."), [(0, 1), (1, 2), (3, 4), (4, 5)], LINKS)
-    mean, links = sum(np.log([0.5, 0.25, 0.1, 0.8])) / 4, np.log(0.5 * 0.8 * 0.3) / 3
-    assert first == pytest.approx(
-        [np.log(0.25), np.log(0.5 * 0.25) / 2, -2.0, 0.7, 0.0, np.log(0.1), mean, 2.0, np.log(0.5), links], abs=1e-9
+    _, features, texts = features_of(["ab c."], [SCORES], TOKENS, [LINKS])
+    mean, links = sum(np.log([0.5, 0.25, 0.1, 0.8, 0.9])) / 5, sum(LOG[2:]) / 3
+    assert texts == [["ab", "c."]]
+    assert features[0] == pytest.approx(
+        [np.log(0.25), np.log(0.5 * 0.25) / 2, -2.0, 0.7, 0.0, np.log(0.1), mean, 2.0, LOG[2], links], abs=1e-9
     )
     # of the word and the full stop behind it, what is linked less
-    assert second == pytest.approx(
-        [np.log(0.1), np.log(0.1 * 0.8) / 2, 0.5, 1.3, np.log(0.25), 0.0, mean, 2.0, np.log(0.3), links], abs=1e-9
+    assert features[1] == pytest.approx(
+        [np.log(0.1), np.log(0.1 * 0.8) / 2, 0.5, 1.3, np.log(0.25), np.log(0.9), mean, 2.0, LOG[4], links], abs=1e-9
     )
+
+
+def test_the_features_of_a_translation_are_the_same_in_any_company() -> None:
+    other = TokenScores((5,), np.array([[-30.0, -25.0, 2.0], [-0.1, 2.0, 0.3]]), 2)
+    without = WordLinks([700], [], [])
+    spans = tuple(np.array([*own, 6 + at, 7 + at]) for own, at in zip(TOKENS, (0, 1), strict=True))
+    texts, scores, links = ["ab c.", "x"], [SCORES, other], [LINKS, without]
+    both = features_of(texts, scores, (spans[0], spans[1]), links)
+    alone = features_of(texts[:1], scores[:1], TOKENS, links[:1])
+    np.testing.assert_array_equal(both[0][0], alone[0][0])
+    np.testing.assert_array_equal(both[1][:2], alone[1])
+    # the floor of 20 nats, and a word without a link
+    assert both[1][2].tolist() == [-20.0, -20.0, -20.0, 2.0, 0.0, -0.1, -10.05, 1.0, 0.0, 0.0]
+
+
+@pytest.mark.parametrize("lowercase", [False, True])
+@pytest.mark.parametrize("kind", ["bpe", "unigram", "characters", "bytes", "words"])
+def test_tokens_stand_where_the_library_of_tokenizers_has_them(kind: Any, lowercase: bool) -> None:
+    texts = ["Bir çay,  iki çay \u20ac5.", "", "köpek 😀 koşuyor", "Çay iki köpek"]
+    config = TokenizerConfig(kind=kind, vocab_size=310, min_frequency=1, lowercase=lowercase and kind != "unigram")
+    tokenizer = Tokenizer.train(texts * 8, config, ("tr", "tr"))
+    engine: Any = None
+    scorer = PairScorer(engine, (tokenizer, tokenizer), ("en", "tr"))
+    scores = [TokenScores(row, np.zeros((len(row) + 1, 3)), 1) for row in tokenizer.encode_batch(texts, "tr")]
+    pairs, line = [], 0
+    for text in texts:
+        _, spans = token_spans(tokenizer, text, "tr")
+        pairs += [(line + start, line + max(end, start + 1)) for start, end in [*spans, (len(text), len(text) + 1)]]
+        line += len(text) + 1
+    found, joined = list(zip(*map(np.ndarray.tolist, scorer.spans(texts, scores)), strict=True)), "\n".join(texts)
+    # white space before a word is in no word
+    assert [(end - len(joined[start:end].lstrip(" ") or " "), end) for start, end in found] == pairs
 
 
 def test_a_fault_leaves_at_most_a_half() -> None:
@@ -181,15 +222,16 @@ def test_probabilities_are_those_of_the_features_and_the_kept_weights(run: Path)
             continue
         (translation,) = translator.translate([line], confidence=judge)
         ids, written = (translator.tokenizer.encode(text) for text in (line, translation.text))
-        (scores,) = forced_scores(translator.engine, translator.engine.encode([ids]), [written])
-        links = judge.calibration.lexicon.compare(line, translation.text)
+        scores = forced_scores(translator.engine, translator.engine.encode([ids]), [written])
+        links = [judge.calibration.lexicon.compare(line, translation.text)]
+        texts = [translation.text]
+        (sentence,), words_features, _ = features_of(texts, scores, judge.scorer.spans(texts, scores), links)
         confidence = translation.confidence
         assert confidence is not None
-        probability = by_hand(kept["sentence"], sentence_features(scores, links))
+        probability = by_hand(kept["sentence"], sentence.tolist())
         assert confidence.probability == pytest.approx(min(probability, 0.5) if confidence.flags else probability)
         words = words_of(translation.text)
-        spans = judge.scorer.spans(translation.text)
-        expected = [by_hand(kept["word"], row) for row in word_features(scores, words, spans, links)]
+        expected = [by_hand(kept["word"], row) for row in words_features.tolist()]
         assert [word.probability for word in confidence.words] == pytest.approx(expected)
         assert [word.text for word in confidence.words] == [word[0] for word in words]
 

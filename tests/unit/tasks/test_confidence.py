@@ -14,7 +14,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation import train
 from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.tasks.confidence import Calibration, Logistic, faults, sentence_features, word_features, words_of
+from dikkat_runtime.tasks.confidence import Calibration, Logistic, faults, features_of
 from dikkat_runtime.tasks.confidence_fitting import chrf, judged, with_error, words_right
 from dikkat_runtime.tasks.lexicon import Lexicon
 from dikkat_runtime.tasks.translations import OutputStyle, TranslationNotes
@@ -52,10 +52,10 @@ def test_forced_scores_are_the_log_probabilities_of_the_model(run: Path) -> None
             expected = logits[torch.arange(len(target) + 1), torch.tensor([*target, 2])]
             np.testing.assert_allclose(scores.log_probabilities, expected.numpy(), atol=1e-4)
             entropy = -(logits.exp() * logits).sum(dim=-1)
-            np.testing.assert_allclose(scores.entropies, entropy.numpy(), atol=1e-4)
+            np.testing.assert_allclose(scores.values[:, 2], entropy.numpy(), atol=1e-4)
             best = logits.topk(2, dim=-1)
             other = torch.where(best.indices[:, 0] == torch.tensor([*target, 2]), best.values[:, 1], best.values[:, 0])
-            np.testing.assert_allclose(scores.margins, (expected - other).numpy(), atol=1e-4)
+            np.testing.assert_allclose(scores.values[:, 1], (expected - other).numpy(), atol=1e-4)
             np.testing.assert_allclose(scores.attention.sum(axis=1), 1.0, atol=1e-5)
             assert scores.attention.shape == (len(target) + 1, len(source) + 1)
 
@@ -70,10 +70,10 @@ def test_what_reaches_beyond_the_learned_positions_is_improbable(tmp_path: Path)
         assert np.isfinite(long.log_probabilities[11])
         assert (long.log_probabilities[12:] == -np.inf).all()
         assert long.attention.shape == (15, 4)
-        links = Lexicon({}).compare("a", "a b")
-        words = word_features(long, words_of("a b"), [(0, 1), *[(2, 3)] * 13], links)
-        assert np.isfinite([*sentence_features(long, links), *words[0], *words[1]]).all()
-        assert words[1][0] == min(row[0] for row in words)
+        links, spans = Lexicon({}).compare("a", "a b"), (np.array([0, *[2] * 13, 3]), np.array([1, *[3] * 13, 4]))
+        sentences, words, _ = features_of(["a b"], [long], spans, [links])
+        assert np.isfinite([*sentences[0], *words.ravel()]).all()
+        assert words[1, 0] == words[:, 0].min()
 
 
 def test_the_regression_is_at_the_maximum_of_its_likelihood() -> None:

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.tasks.test_line_translation import encode, nothing
 
 from dikkat.config import TokenizerConfig
+from dikkat_runtime.engine.hypotheses import TokenScores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
 from dikkat_runtime.tasks.confidence import Confidence, Judge, WordConfidence, respelled
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator
@@ -182,7 +183,11 @@ def test_words_with_their_confidences_are_cased_as_the_translation() -> None:
             """Judge without a model."""
 
         def __call__(
-            self, sources: Sequence[str], targets: Sequence[str], finished: Sequence[bool] | None = None
+            self,
+            sources: Sequence[str],
+            targets: Sequence[str],
+            finished: Sequence[bool] | None = None,
+            known: Sequence[TokenScores | None] = (),
         ) -> list[Confidence]:
             return [confidence] * len(targets)
 

@@ -12,7 +12,8 @@ from dikkat_runtime.text.placeholders import has_words, lost
     ["", "  ", "-", "...", "—", "1", "1,234.50 €", "00:00:02,830 --> 00:00:05,560", "%s", "%(name)s / %1$d", "{name}",
      "{{ count }}", "${HOME}", "<br/>", "<i class='x'></i>", "&nbsp;", "https://example.org/a?b=c", "me@example.org",
      "😀😀", "\u0301\u0301", "٣٫٥", "Http://h.io/q?a=1", "HTTPS://Example.com/Path", "WWW.Example.ORG", "Www.x.org/a",
-     "FTP://a.b/c", "sftp://a/b", "MailTo:Me@Example.ORG", "mailto:a@b.c?subject=the%20dog", "Me.You@EXAMPLE.Com"],
+     "FTP://a.b/c", "sftp://a/b", "MailTo:Me@Example.ORG", "mailto:a@b.c?subject=the%20dog", "Me.You@EXAMPLE.Com",
+     "[X19X]"],
 )  # fmt: skip
 def test_there_is_nothing_to_translate(text: str) -> None:
     assert not has_words(text)

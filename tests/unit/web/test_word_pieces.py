@@ -65,14 +65,20 @@ def test_whole_words_are_looked_up(tmp_path: Path) -> None:
     assert ours == theirs
 
 
-def test_every_character_is_read_as_the_library_reads_it(tmp_path: Path) -> None:
+LARGE_BLOCKS = 0x3400
+"""From here on stand ideographs, syllables and private characters by the ten thousand: by day one in sixteen."""
+
+
+@pytest.mark.parametrize(("step", "max_others"), [pytest.param(1, 700, marks=pytest.mark.nightly), (16, 150)])
+def test_every_character_is_read_as_the_library_reads_it(tmp_path: Path, step: int, max_others: int) -> None:
     """The tables of the library are those of Unicode 8; characters that came later may have another category here."""
     settings = json.loads(word_piece_tokenizer(CORPUS).to_str())
-    letters = [chr(code) for code in range(1, 0x110000) if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
+    codes = [*range(1, LARGE_BLOCKS), *range(LARGE_BLOCKS, 0x110000, step)]
+    letters = [chr(code) for code in codes if unicodedata.category(chr(code)) not in ("Cn", "Cs")]
     ours, theirs = both(tmp_path, settings, [f"a{letter}b c" for letter in letters])
     others = [letter for letter, own, wanted in zip(letters, ours, theirs, strict=True) if own != wanted]
-    assert len(letters) > 200_000
-    assert len(others) < len(letters) / 400
+    assert len(letters) > LARGE_BLOCKS / 2 + 200_000 / step
+    assert len(others) < max_others
     assert min(others) > "\u0600"
 
 

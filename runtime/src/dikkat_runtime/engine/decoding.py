@@ -4,13 +4,14 @@ import ctypes
 import math
 from collections.abc import Callable, Sequence
 from ctypes import c_float, c_int64
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
 from dikkat_runtime.engine.constraints import length_caps
-from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, not_finite
+from dikkat_runtime.engine.hypotheses import Hypothesis, Memory, TokenScores, not_finite
 from dikkat_runtime.engine.neighbours import WEIGHT, Neighbours, NeighboursOfBatch
 from dikkat_runtime.engine.options import DecodingOptions, beam_of
 from dikkat_runtime.engine.settings import ModelSettings
@@ -110,7 +111,7 @@ class DecoderRows:
         self._adapters = [addresses([getattr(own, part) for own in memory.weights]) for part in ("linears", "sources")]
         job.adapters, job.source_adapters = map(address, self._adapters)
         self._read_source(memory)
-        self._neighbours = NeighboursOfBatch.of(neighbours) if neighbours else None
+        self._near, self._neighbours = neighbours, NeighboursOfBatch.of(neighbours) if neighbours else None
         if self._neighbours is not None:
             self._attach_neighbours(self._neighbours)
         self._listed, job.words = words, None if words is None else words.address
@@ -218,7 +219,22 @@ class BeamDecoder(DecoderRows):
         caps = length_caps(self._lengths, options, None, min(limits, default=None))
         penalties = length_penalties(max(caps), options.alpha, self.forced)
         arrays = self._search_arrays(caps, penalties)
-        return self._sound(self._searched(arrays, beam_of(options)[1], options.early_stop_rank))
+        if options.token_scores:
+            shape = *arrays["live_tokens"].shape, 3
+            arrays |= {name: empty(shape) for name in ("token_scores", "ended_token_scores")}
+        hypotheses = self._sound(self._searched(arrays, beam_of(options)[1], options.early_stop_rank))
+        return self._scored(hypotheses, arrays["ended_token_scores"]) if options.token_scores else hypotheses
+
+    def _scored(self, results: Sequence[Sequence[Hypothesis]], values: Array) -> list[list[Hypothesis]]:
+        """Return hypotheses with the scores of their tokens where the model ended them and no neighbours had a say."""
+        scored, first = [list(hypotheses) for hypotheses in results], self.forced
+        for number, hypotheses in enumerate(scored):
+            for rank, own in enumerate(hypotheses):
+                if own.finished and not (self._near and self._near[number] is not None):
+                    # a copy does not keep the memory of all others
+                    kept = values[number, rank, first : first + len(own.tokens) + 1].copy()
+                    hypotheses[rank] = replace(own, token_scores=TokenScores(own.tokens, kept, self._lengths[number]))
+        return scored
 
     def _sound(self, hypotheses: list[list[Hypothesis]]) -> list[list[Hypothesis]]:
         """Return the hypotheses of sentences. Raises `DataError` where NaN, to which nothing compares, left none."""

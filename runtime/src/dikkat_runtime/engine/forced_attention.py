@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dikkat_runtime.engine.contract import Engine, Steps
-from dikkat_runtime.engine.hypotheses import Memory, require_finite
+from dikkat_runtime.engine.hypotheses import Memory, TokenScores, require_finite
 from dikkat_runtime.engine.position_tables import SINUSOIDAL
 from dikkat_runtime.engine.products import linear, sigmoid, softmax
 from dikkat_runtime.engine.settings import IMPORTED, STACK, Allowed, ModelSettings
@@ -145,15 +145,9 @@ _PROJECTED = 256
 
 
 @dataclass(frozen=True, slots=True)
-class ForcedScores:
+class ForcedScores(TokenScores):
     """The scores of T target tokens, the end mark included, over S source tokens."""
 
-    log_probabilities: Array
-    """(T,), in nats."""
-    margins: Array
-    """(T,): distance to the best other token, in nats; negative where the model would have written another."""
-    entropies: Array
-    """(T,): entropy of the distribution over the vocabulary, in nats."""
     attention: Array
     """(T, S): cross-attention of the last layer, the mean of its heads; rows sum to one."""
 
@@ -225,4 +219,5 @@ def forced_scores(
         logits = steps.project(every[start : start + _PROJECTED])
         for (number, position, _), own in zip(some, steps.token_scores(logits, np.array(some)[:, 2]), strict=True):
             scores[number][position] = own
-    return [ForcedScores(own[:, 0], own[:, 1], own[:, 2], looks) for own, looks in zip(scores, maps, strict=True)]
+    results = zip(targets, scores, memory.lengths, maps, strict=True)
+    return [ForcedScores(*own) for own in results]

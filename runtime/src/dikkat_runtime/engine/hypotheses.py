@@ -13,6 +13,24 @@ from dikkat_runtime.special_tokens import EOS_ID
 
 
 @dataclass(frozen=True, slots=True)
+class TokenScores:
+    """The scores of the T tokens of an output, its end mark included."""
+
+    tokens: Sequence[int]
+    """Ids without the end mark."""
+    values: Array
+    """(T, 3), in nats: log-probability; distance to the best other token, negative where the model would have written
+    that one; entropy of the distribution over the words that might have been written."""
+    source_length: int
+    """Tokens of the source, its end mark included."""
+
+    @property
+    def log_probabilities(self) -> Array:
+        """The log-probabilities (T,) of the tokens."""
+        return self.values[:, 0]
+
+
+@dataclass(frozen=True, slots=True)
 class Hypothesis:
     """One output for one sentence."""
 
@@ -27,6 +45,8 @@ class Hypothesis:
     """Sum of the model's own log-probabilities (natural logarithm), the end mark's included; never above 0."""
     finished: bool
     """True if the model ended the sentence itself, before the length cap."""
+    token_scores: TokenScores | None = field(default=None, repr=False, compare=False)
+    """Those of its tokens, where `DecodingOptions.token_scores` is on and the way of decoding knows them."""
 
 
 EMPTY = Hypothesis(tokens=(), score=0.0, log_probability=0.0, finished=True)

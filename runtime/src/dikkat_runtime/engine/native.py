@@ -218,6 +218,11 @@ class EncoderKernel:
             embedding_norm=ctypes.addressof(self._norms[-1]) if settings.embedding_norm else None,
         )
 
+    def split(self) -> None:
+        """Multiply by float32 weights in three parts of bfloat16, where the processor has tiles for these."""
+        self._split = empty(library()[0].split_bytes(self.linears, len(self.linears)), np.uint8)
+        library()[0].split_weights(self.linears, len(self.linears), address(self._split))
+
     def run(
         self,
         rows: Sequence[Sequence[int]],

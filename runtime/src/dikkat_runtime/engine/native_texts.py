@@ -50,6 +50,8 @@ class NativeStack:
             self.kernel = EncoderKernel(
                 settings, self.weights, own.embedding, float(own.scale), own.positions, own.angles, own.segment
             )
+            if precision == "float32":
+                self.kernel.split()
         self.width = settings.model_dim
         """D, the entries of a vector."""
 

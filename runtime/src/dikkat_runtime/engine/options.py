@@ -57,6 +57,8 @@ class DecodingOptions:
     """Positive logits of written tokens are divided by this, negative ones multiplied (Keskar et al. 2019, 4.1)."""
     scores: bool = True
     """True if hypotheses are scored; greedy decoding and sampling are faster without scores (see `Hypothesis`)."""
+    token_scores: bool = False
+    """True if hypotheses have scores of each token, as far as the way of decoding knows them (see `Hypothesis`)."""
 
     def __post_init__(self) -> None:
         # Above 5 only the length decides the ranking, and length ** alpha leaves the range of float32.

@@ -15,7 +15,7 @@ from dikkat_runtime.native.library_cache import LEVELS, source_digest
 
 ACTIVATIONS = {"relu": 0, "gelu": 1, "silu": 2, "gelu_tanh": 3}
 """The numbers of the activations of layers.h, by the names of config.json."""
-_WITHOUT_RESULT = ("top_", "norm", "pack_groups", "grouped_rows", "activate_", "score_tokens")
+_WITHOUT_RESULT = ("top_", "norm", "pack_groups", "grouped_rows", "activate_", "score_tokens", "split_weights")
 INDEX_ERROR, NOT_FINITE = 2, 3
 """What a kernel returns for an index that lies outside, and for states that are no finite numbers."""
 
@@ -45,7 +45,7 @@ class Linear(ctypes.Structure):
         *_numbers("inputs", "outputs"),
         *_addresses("packed_weight", "packed_scale", "packed_shift"),
         ("rank", c_int64),
-        *_addresses("down", "up", "low_scales"),
+        *_addresses("down", "up", "low_scales", "split"),
     ]
 
 
@@ -139,8 +139,10 @@ class Search(ctypes.Structure):
     _fields_ = [
         *_numbers("beam", "best", "early_stop_rank", "longest", "padding", "begin", "end"),
         *_addresses("caps", "penalties", "tokens", "live_tokens", "live"),
-        *_addresses("ended_tokens", "ended_lengths", "ended", "scores", "over_at"),
-        ("own", c_void_p * 13),
+        *_addresses(
+            "ended_tokens", "ended_lengths", "ended", "scores", "over_at", "token_scores", "ended_token_scores"
+        ),
+        ("own", c_void_p * 15),
     ]
 
 
@@ -231,6 +233,8 @@ def _declare(loaded: ctypes.CDLL) -> None:
         "activate_rows": [c_void_p, c_void_p, *[c_int64] * 5],
         "attention_forward": [POINTER(Attention), c_void_p],
         "encoder_run": [POINTER(Encoder), c_void_p],
+        "split_bytes": [POINTER(Linear), c_int64],
+        "split_weights": [POINTER(Linear), c_int64, c_void_p],
         "decoder_scratch": [decoder],
         "decoder_read_source": [decoder, c_void_p, c_int64, POINTER(Linear)],
         "decoder_step": [decoder, c_void_p, c_void_p, c_void_p],
@@ -247,5 +251,5 @@ def _declare(loaded: ctypes.CDLL) -> None:
         function = getattr(loaded, name)
         function.argtypes = types
         function.restype = None if name.startswith(_WITHOUT_RESULT) else c_int
-    for name in ("decoder_scratch", "searches_per_thread", "grouped_bytes", "hash_words"):
+    for name in ("decoder_scratch", "searches_per_thread", "grouped_bytes", "hash_words", "split_bytes"):
         getattr(loaded, name).restype = c_int64

@@ -159,3 +159,5 @@ class TextOptions:
     glossary: Glossary | None = None
     memory: str | None = None
     """The name of a translation memory."""
+    judged: bool = False
+    """True if the confidence in each sentence is estimated, where a run has it."""

@@ -93,8 +93,9 @@ class ServedModel:
         return [int(len(text.encode("utf-8", "replace")) * self.tokens_per_byte) + 1 for text in texts]
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
-        """Return the tokens of each text, with one for the mark at its end or start."""
-        return [len(ids) + 1 for ids in self.model.tokenizer.encode_batch(list(texts))]
+        """Return the tokens of each text, with the marks at its start and end."""
+        tokenizer = self.model.tokenizer
+        return [len(ids) + tokenizer.frame_size for ids in tokenizer.encode_batch(list(texts))]
 
 
 def texts_of(translation: Translation) -> list[str]:
@@ -133,6 +134,10 @@ class Translate:
     memory: str | None = None
     """The name of the only memory that is used; None where all are."""
     formality: Formality = "default"
+    judged: bool = False
+    """True if the confidence in each segment is estimated, where it has been fitted for the run."""
+    confidences: dict[str, Confidence] = field(default_factory=dict, compare=False)
+    """Those of the segments that are translated."""
     unplaced: dict[str, tuple[Term, ...]] = field(default_factory=dict, compare=False)
     """The terms of the glossary that a translated segment does not hold, for segments with such terms."""
 
@@ -155,6 +160,8 @@ class Translate:
         for index, (task, (text, _)) in enumerate(zip(tasks, pairs, strict=True)):
             if translations[index].unplaced:
                 task.unplaced[text] = translations[index].unplaced
+            if (confidence := translations[index].confidence) is not None:
+                task.confidences[text] = confidence
         return [translations[index] for index in range(len(items))]
 
     def _begun(self, pairs: Sequence[tuple[str, str]]) -> tuple[tuple[Translator, Any], Steps[list[Translation]]]:
@@ -163,6 +170,7 @@ class Translate:
         lines = translator.line_translator(
             translator.defaults.resolved(self.options), translator.notes, translator.decoded,
             glossary=self.glossary, formality=self.formality, known=known,
+            judge=self.model.judge if self.judged else None,
         )  # fmt: skip
         texts, prefixes = zip(*pairs, strict=True)
         return (translator, known), lines.steps(texts, prefixes)
@@ -193,13 +201,6 @@ def answer(model: ServedModel, texts: Sequence[str]) -> list[Any]:
 def attend(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[CrossAttention]:
     """Return the cross-attention of each source and its translation."""
     return [model.aligner.attend(source, target) for source, target in pairs]
-
-
-def estimate_confidence(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[Confidence]:
-    """Return the confidence in the translation of each source."""
-    assert model.judge is not None
-    sources, targets = zip(*pairs, strict=True)
-    return model.judge(sources, targets)
 
 
 def align_words(model: ServedModel, pairs: Sequence[tuple[str, str]]) -> list[Array]:

@@ -22,6 +22,7 @@ from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.segments import Part, in_thread, segments_of, split_text
 from dikkat_runtime.server.worker_jobs import do_job, marked_up_job
 from dikkat_runtime.tasks.aligner import word_spans
+from dikkat_runtime.tasks.confidence import Confidence
 from dikkat_runtime.tasks.translator import Translation
 from dikkat_runtime.text.glossary import Term
 
@@ -40,6 +41,8 @@ class Translated:
     """Other translations, none twice."""
     unplaced: tuple[Term, ...] = ()
     """The terms of the glossary that it does not hold as demanded."""
+    confidence: Confidence | None = None
+    """The confidence in a sentence, where it is estimated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ async def translate_texts(
     plain = [number for number, text in enumerate(texts) if is_plain(text, options)]
     beam = max(call.services.settings.beam_size, options.alternatives + 1)
     search = BeamOptions(beam_size=beam, n_best=options.alternatives + 1)
-    task = Translate(model, search, options.glossary, options.memory, model.formality_of(call.fields))
+    task = Translate(model, search, options.glossary, options.memory, model.formality_of(call.fields), options.judged)
     plain_ranks = await _plain_texts(call, task, [texts[number] for number in plain], options)
     ranks = dict(zip(plain, plain_ranks, strict=True))
     if len(plain) < len(texts):
@@ -76,7 +79,7 @@ async def translate_texts(
     for number in range(len(texts)):
         best, *rest = ranks[number]
         alternatives = [other for other in dict.fromkeys(rest) if other != best]
-        results.append(Translated(best, alternatives, unplaced[number]))
+        results.append(Translated(best, alternatives, unplaced[number], task.confidences.get(texts[number])))
     return results
 
 

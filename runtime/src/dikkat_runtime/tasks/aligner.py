@@ -72,8 +72,8 @@ class Aligner:
         (reads, writes), language = self._tokenizers, self._target_language
         ids, target_ids = reads.encode(source), writes.encode(target, language)
         weights = self._attention(ids, target_ids) if ids and target_ids else np.zeros((0, 0, 0, 0), np.float32)
-        (source, source_spans), (target, target_spans) = _spans(reads, source), _spans(writes, target, language)
-        return CrossAttention(source, target, source_spans, target_spans, weights)
+        (source, spans), (target, target_spans) = token_spans(reads, source), token_spans(writes, target, language)
+        return CrossAttention(source, target, spans, target_spans, weights)
 
 
 def word_weights(weights: Array, words: tuple[Spans, Spans], tokens: tuple[Spans, Spans]) -> Array:
@@ -92,7 +92,7 @@ def forced_attention(run: Path, config: Mapping[str, Any]) -> ForcedAttention:
     return ForcedAttention(open_weights(run / WEIGHTS, settings, available_threads()), settings)
 
 
-def _spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> tuple[str, Spans]:
+def token_spans(tokenizer: Tokenizer, text: str, language: str | None = None) -> tuple[str, Spans]:
     """Return the composed text, and the characters of each token, without a space before a word."""
     written, spans = tokenizer.spans(text, language)
     return written, [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]

@@ -2,8 +2,9 @@
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Literal, Self
 
@@ -12,11 +13,14 @@ from numpy.typing import NDArray
 
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
+from dikkat_runtime.engine.hypotheses import TokenScores
 from dikkat_runtime.engine.products import sigmoid
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.strict_json import parse_json
+from dikkat_runtime.special_tokens import EOS_ID
+from dikkat_runtime.tasks.aligner import token_spans
 from dikkat_runtime.tasks.batches import by_length
 from dikkat_runtime.tasks.lexicon import Lexicon, WordLinks
 from dikkat_runtime.text.placeholders import has_words, lost
@@ -24,6 +28,7 @@ from dikkat_runtime.text.repetition import is_loop
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 Matrix = NDArray[np.float64]
+Ids = NDArray[np.int64]
 _ROUNDS = 50
 _MAX_VALUE = 30.0
 """Largest logit; beyond it a probability is 0 or 1 in float64."""
@@ -62,7 +67,8 @@ class Logistic:
 
     def logits(self, features: Matrix) -> Matrix:
         """Return logits (N,) of features (N, F)."""
-        scores: Matrix = features @ self.weights[:-1] + self.weights[-1]
+        # summed row by row, so that a row has the same bits in any company
+        scores: Matrix = (features * self.weights[:-1]).sum(axis=1) + self.weights[-1]
         return np.clip(scores, -_MAX_VALUE, _MAX_VALUE)
 
     def probabilities(self, features: Matrix) -> Matrix:
@@ -113,57 +119,82 @@ _UNLIKELY = -2.0
 _FLOOR = -20.0
 
 
-Words = list[re.Match[str]]
-
-
-def words_of(text: str) -> Words:
+def words_of(text: str) -> list[re.Match[str]]:
     """Return the words between spaces; in scripts without spaces, the characters."""
     return list(re.finditer(_WORD, text))
 
 
-def sentence_features(scores: ForcedScores, links: WordLinks) -> list[float]:
-    """Return the numbers that `SENTENCE_FEATURES` names."""
-    log_p = np.maximum(scores.log_probabilities, _FLOOR)
-    features = (
-        log_p.mean(),
-        log_p.sum(),
-        np.clip(scores.margins.min(), _FLOOR, -_FLOOR),
-        scores.entropies.mean(),
-        (log_p < _UNLIKELY).mean(),
-        (log_p + scores.entropies).min(),
-        np.log(scores.attention.shape[1]),
-        _mean(links.source),
-        _mean(links.target),
-        np.log((len(links.target) + 1) / (len(links.source) + 1)),
+Spans = tuple[Ids, Ids]
+"""Starts and ends, both rising."""
+
+
+def features_of(
+    targets: Sequence[str], scores: Sequence[TokenScores], tokens: Spans, links: Sequence[WordLinks]
+) -> tuple[Matrix, Matrix, list[list[str]]]:
+    """Return the features of B translations, those of their W words, and the words of each.
+
+    `SENTENCE_FEATURES` names the numbers of the first (B, 10), and `WORD_FEATURES` those of the second (W, 10).
+    `tokens` are the spans that `PairScorer.spans` returns.
+    """
+    log_p, margins, entropies = np.concatenate([own.values for own in scores]).astype(np.float64).T
+    log_p, margins = np.clip(log_p, _FLOOR, -_FLOOR), np.clip(margins, _FLOOR, -_FLOOR)
+    firsts, lengths = starts_of([own.values for own in scores])[:-1], np.array([len(own.values) for own in scores])
+    sums, spread, unlikely = (np.add.reduceat(x, firsts) for x in (log_p, entropies, 1.0 * (log_p < _UNLIKELY)))
+    (_, sources, of_source), (linked, linked_words, of_target) = (
+        _logarithms(side) for side in ([own.source for own in links], [own.target for own in links])
     )
-    return list(map(float, features))
+    sentences = (
+        sums / lengths, sums, np.minimum.reduceat(margins, firsts), spread / lengths, unlikely / lengths,
+        np.minimum.reduceat(log_p + entropies, firsts), np.log([own.source_length for own in scores]),
+        of_source, of_target, np.log((linked_words + 1) / (sources + 1)),
+    )  # fmt: skip
+    texts = [words_of(target) for target in targets]
+    lines, owners = starts_of(targets, 1)[:-1], np.repeat(np.arange(len(texts)), list(map(len, texts)))
+    words = _joined([[word.span() for word in own] for own in texts], lines)
+    first, last = _covered(words, tokens, firsts[owners])
+    own_spans = _joined([own.target_spans for own in links], lines)
+    link = _covered(words, own_spans, np.full(len(owners), len(linked)))
+    counts, ends = last + 1.0 - first, (firsts + lengths)[owners]
+    features = (
+        _over(np.minimum, log_p, first, last), _over(np.add, log_p, first, last) / counts,
+        _over(np.minimum, margins, first, last), _over(np.maximum, entropies, first, last),
+        np.where(first > firsts[owners], log_p[first - 1], 0.0),
+        np.where(last + 1 < ends, log_p[np.minimum(last + 1, ends - 1)], 0.0),
+        (sums / lengths)[owners], counts, _over(np.minimum, linked, *link), of_target[owners],
+    )  # fmt: skip
+    return np.stack(sentences, axis=1), np.stack(features, axis=1), [[word[0] for word in own] for own in texts]
 
 
-def word_features(
-    scores: ForcedScores, words: Words, spans: Sequence[tuple[int, int]], links: WordLinks
-) -> list[list[float]]:
-    """Return for each word the numbers that `WORD_FEATURES` names; `spans` are those of the tokens in the text."""
-    # lists, since arrays of a few numbers are slower
-    log_p, margins = (np.clip(own, _FLOOR, -_FLOOR).tolist() for own in (scores.log_probabilities, scores.margins))
-    entropies, of_target = scores.entropies.tolist(), links.target.tolist()
-    mean, mean_link = sum(log_p) / len(log_p), _mean(links.target)
-    rows = []
-    for word in words:
-        first, last = word.span()
-        own = [n for n, (start, end) in enumerate(spans) if start < last and max(end, start + 1) > first] or [0]
-        linked = [of_target[n] for n, (start, end) in enumerate(links.target_spans) if start < last and end > first]
-        first, last = own[0], own[-1]
-        likely = [log_p[n] for n in own]
-        rows.append([
-            min(likely), sum(likely) / len(own), min(margins[n] for n in own), max(entropies[n] for n in own),
-            log_p[first - 1] if first else 0.0, log_p[last + 1] if last + 1 < len(log_p) else 0.0,
-            mean, float(len(own)), min(linked, default=0.0), mean_link,
-        ])  # fmt: skip
-    return rows
+def starts_of(rows: Sequence[Sized], gap: int = 0) -> Ids:
+    """Return where each of some rows begins that stand one after the other, with gaps between, and their end."""
+    return np.cumsum([0, *(len(row) + gap for row in rows)])
 
 
-def _mean(values: Matrix) -> float:
-    return float(values.mean()) if len(values) else 0.0
+def _logarithms(rows: Sequence[Sequence[int]]) -> tuple[Matrix, Ids, Matrix]:
+    """Return the logarithms of the thousandths in all rows, how many are in each, and their mean there."""
+    counts = np.array(list(map(len, rows)))
+    values = np.log(np.fromiter(chain.from_iterable(rows), np.float64) / 1000 + 1e-3)
+    sums = np.bincount(np.repeat(np.arange(len(rows)), counts), values, len(rows))
+    return values, counts, sums / np.maximum(counts, 1)
+
+
+def _joined(spans: Sequence[Sequence[tuple[int, int]]], lines: Ids) -> Spans:
+    """Return the spans in lines as those in the whole text, in which each line has its start."""
+    starts, ends = np.array([*chain.from_iterable(spans)], np.int64).reshape(-1, 2).T
+    shifts = np.repeat(lines, list(map(len, spans)))
+    return starts + shifts, ends + shifts
+
+
+def _covered(spans: Spans, others: Spans, default: Ids) -> Spans:
+    """Return the first and the last of `others` that share something with each span; `default` where none does."""
+    first, last = np.searchsorted(others[1], spans[0], "right"), np.searchsorted(others[0], spans[1]) - 1
+    return np.where(first > last, default, first), np.where(first > last, default, last)
+
+
+def _over(function: np.ufunc, values: Matrix, first: Ids, last: Ids) -> Matrix:
+    """Return the function over the values from each first to its last; 0 beyond their end."""
+    padded, pairs = np.append(values, [0.0, 0.0]), np.stack([first, last + 1], axis=1)
+    return np.asarray(function.reduceat(padded, pairs.ravel())[::2])
 
 
 FILE = "confidence.json"
@@ -254,21 +285,49 @@ class PairScorer:
         """`tokenizers` are those of source and target, which may be one."""
         self._engine, (self._source, self._target), self.languages = engine, tokenizers, languages
 
-    def scores(self, sources: Sequence[str], targets: Sequence[str]) -> list[ForcedScores | None]:
-        """Return the model's scores of each pair; None where the source has no tokens."""
-        ids = self._source.encode_batch(list(sources), self.languages[0])
-        written = self._target.encode_batch(list(targets), self.languages[1])
+    def scores(
+        self, sources: Sequence[str], targets: Sequence[str], known: Sequence[TokenScores | None] = ()
+    ) -> list[TokenScores | None]:
+        """Return the model's scores of each pair; None where the source has no tokens.
+
+        Those `known` count where their tokens write the target.
+        """
+        text_of, pairs = self._target.token_bytes.text, zip(known or [None] * len(targets), targets, strict=True)
+        scores = [None if own is None or text_of(own.tokens) != target.encode() else own for own, target in pairs]
+        missing = [index for index, own in enumerate(scores) if own is None]
+        ids = self._source.encode_batch([sources[index] for index in missing], self.languages[0])
+        written = self._target.encode_batch([targets[index] for index in missing], self.languages[1])
 
         def scored(batch: Sequence[int]) -> list[ForcedScores]:
             memory = self._engine.encode([ids[index] for index in batch])
             return forced_scores(self._engine, memory, [written[index] for index in batch])
 
-        return by_length(list(map(len, ids)), scored)
+        for index, own in zip(missing, by_length(list(map(len, ids)), scored), strict=True):
+            scores[index] = own
+        return scores
 
-    def spans(self, target: str) -> list[tuple[int, int]]:
-        """Return the span of each token of a translation, without the space before it."""
-        written, spans = self._target.spans(target, self.languages[1])
-        return [(end - len(written[start:end].lstrip()) if start < end else start, end) for start, end in spans]
+    def spans(self, targets: Sequence[str], scores: Sequence[TokenScores]) -> Spans:
+        """Return the spans of all tokens in the text whose lines are these translations.
+
+        An end mark has the line break; a token that is white space alone belongs to the character behind it.
+        """
+        known, content = self._target.token_bytes, "\n".join([*targets, ""]).encode()
+        written = [b"\0" if i == EOS_ID else known.tokens[i] for own in scores for i in (*own.tokens, EOS_ID)]
+        sizes, firsts = np.array(list(map(len, written))), starts_of([own.tokens for own in scores], 1)
+        blank = np.array([token.decode("utf-8", "replace").isspace() for token in written])
+        # the space that decoding drops; any other number of bytes has been written by other tokens
+        more = np.add.reduceat(sizes, firsts[:-1]) - [len(target.encode()) + 1 for target in targets]
+        sizes[firsts[:-1]] -= more
+        ends = np.cumsum(sizes)
+        starts, ends = np.where(blank, (ends, ends + 1), (ends - sizes, ends)).clip(0, len(content))
+        heads = np.cumsum(np.r_[0, np.frombuffer(content, np.uint8) & 0xC0 != 0x80, 0])
+        starts, ends, lines = heads[starts + 1] - 1, heads[ends], starts_of(targets, 1)
+        for index in np.flatnonzero((more < 0) | (more > known.leading_space)).tolist():
+            (start, end), line = firsts[index : index + 2], lines[index]
+            text, own = token_spans(self._target, targets[index], self.languages[1])
+            own = [*own, *[(len(text), len(text) + 1)] * (end - start - len(own))][: end - start]
+            starts[start:end], ends[start:end] = np.array(own).T + line
+        return starts, np.maximum(ends, starts + 1)
 
 
 class Judge:
@@ -278,27 +337,35 @@ class Judge:
         self.scorer, self.calibration = scorer, calibration
 
     def __call__(
-        self, sources: Sequence[str], targets: Sequence[str], finished: Sequence[bool] | None = None
+        self,
+        sources: Sequence[str],
+        targets: Sequence[str],
+        finished: Sequence[bool] | None = None,
+        known: Sequence[TokenScores | None] = (),
     ) -> list[Confidence]:
-        """Return the confidence in each translation; `finished` is True where the model ended it itself."""
-        finished = [True] * len(sources) if finished is None else finished
-        scores = self.scorer.scores(sources, targets)
-        return [self._of(*pair) for pair in zip(sources, targets, scores, finished, strict=True)]
+        """Return the confidence in each translation; `finished` is True where the model ended it itself.
 
-    def _of(self, source: str, target: str, scores: ForcedScores | None, finished: bool) -> Confidence:
-        if scores is None:
-            return CERTAIN
-        calibration = self.calibration
-        words = words_of(target)
-        flags = faults(source, target, self.scorer.languages, finished=finished)
-        links = calibration.lexicon.compare(source, target)
-        probability = float(calibration.sentence.probabilities(np.array([sentence_features(scores, links)]))[0])
-        if not words:
-            return flagged(Confidence(probability), flags)
-        features = np.array(word_features(scores, words, self.scorer.spans(target), links))
-        shown = zip(words, calibration.word.probabilities(features).tolist(), strict=True)
-        of_words = tuple(WordConfidence(word[0], word_probability) for word, word_probability in shown)
-        return flagged(Confidence(probability, of_words), flags)
+        `known` are those of a search, as for `PairScorer.scores`.
+        """
+        scores = self.scorer.scores(sources, targets, known)
+        chosen = [index for index, own in enumerate(scores) if own is not None]
+        own = [sources[i] for i in chosen], [targets[i] for i in chosen], [own for own in scores if own is not None]
+        results = [CERTAIN] * len(targets)
+        for index, confidence in zip(chosen, self._judged(*own) if chosen else (), strict=True):
+            ended = finished is None or finished[index]
+            flags = faults(sources[index], targets[index], self.scorer.languages, finished=ended)
+            results[index] = flagged(confidence, flags)
+        return results
+
+    def _judged(
+        self, sources: Sequence[str], targets: Sequence[str], scores: Sequence[TokenScores]
+    ) -> Iterator[Confidence]:
+        own = self.calibration
+        links = [own.lexicon.compare(*pair) for pair in zip(sources, targets, strict=True)]
+        sentences, words, texts = features_of(targets, scores, self.scorer.spans(targets, scores), links)
+        of_words = iter(own.word.probabilities(words).tolist())
+        for probability, words_of_text in zip(own.sentence.probabilities(sentences), texts, strict=True):
+            yield Confidence(float(probability), tuple(map(WordConfidence, words_of_text, of_words)))
 
 
 def faults(source: str, target: str, languages: tuple[str, str], *, finished: bool = True) -> tuple[Flag, ...]:

@@ -15,17 +15,10 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dikkat_runtime.engine.hypotheses import TokenScores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.run.manifest import checked
-from dikkat_runtime.tasks.confidence import (
-    Calibration,
-    Logistic,
-    Matrix,
-    PairScorer,
-    sentence_features,
-    word_features,
-    words_of,
-)
+from dikkat_runtime.tasks.confidence import Calibration, Logistic, Matrix, PairScorer, features_of, words_of
 from dikkat_runtime.tasks.lexicon import Lexicon
 from dikkat_runtime.text.tokenizer import Tokenizer
 
@@ -60,6 +53,7 @@ PLANTED_SHARE = 6
 MAX_PAIRS = 1000
 MIN_PAIRS = 20
 FOLDS = 5
+DECODED_TOGETHER = 1000
 GOOD_CHRF = 60.0
 """Character F-score (Popović 2015) from which a translation counts as right where few equal their reference."""
 EXACT_SHARE = 0.5
@@ -104,43 +98,41 @@ def training_pairs(
         raise DataError("{path}: damaged ({error}); restore the file", run / "corpus", error) from None
     order = np.arange(len(offsets) // 2)
     # a file in an order has other words at its end
-    for index in 2 * (np.random.default_rng(1).permutation(order) if mixed else order):
-        source, target = (
-            tokenizer.decode(ids[offsets[side] : offsets[side + 1]].tolist())
-            for tokenizer, side in zip(tokenizers, (index, index + 1), strict=True)
-        )
-        yield source, target
+    indices = 2 * (np.random.default_rng(1).permutation(order) if mixed else order)
+    ids, offsets = np.asarray(ids), np.asarray(offsets)
+    for first in range(0, len(indices), DECODED_TOGETHER):
+        texts = [indices[first : first + DECODED_TOGETHER] + side for side in (0, 1)]
+        rows = [[ids[a:b].tolist() for a, b in zip(offsets[own], offsets[own + 1], strict=True)] for own in texts]
+        yield from zip(*(part.decode_batch(own) for part, own in zip(tokenizers, rows, strict=True)), strict=True)
 
 
 def fit_calibration(
     pairs: Sequence[tuple[str, str]],
-    translate: Callable[[Sequence[str]], Sequence[str]],
+    translate: Callable[[Sequence[str]], Sequence[tuple[str, TokenScores | None]]],
     scorer: PairScorer,
     lexicon: Lexicon,
 ) -> Calibration:
     """Return the calibration fitted for the translator of `translate` and `scorer`."""
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-    outputs = list(translate(sources))
+    outputs, known = map(list, zip(*translate(sources), strict=True))
     right, meaning = judged(outputs, references)
     some = range(0, len(pairs), PLANTED_SHARE)
     planted = [with_error(references[number], references, number) for number in some]
     texts = [*outputs, *(references[number] for number in some), *planted]
     pair_of = [*range(len(pairs)), *some, *some]
-    results = scorer.scores([sources[number] for number in pair_of], texts)
+    # where a search reads a list of words, its probabilities are others than those of a pair
+    results = scorer.scores([sources[number] for number in pair_of], texts, [*known, *[None] * 2 * len(planted)])
     scores = [pair_scores for pair_scores in results if pair_scores is not None]
     if len(scores) != len(texts):
         raise UsageError("the vocabulary has no tokens for a validation sentence")
     links = [lexicon.compare(sources[number], text) for number, text in zip(pair_of, texts, strict=True)]
-    features = np.array([sentence_features(*pair) for pair in zip(scores, links, strict=True)])
+    features, word_features, words_of_texts = features_of(texts, scores, scorer.spans(texts, scores), links)
     quality = [chrf(*pair) / 100 for pair in zip(outputs, references, strict=True)]
     labels = np.array([*quality, *[1.0] * len(planted), *[0.0] * len(planted)])
     sentence = _calibrated(features, labels, right, np.array(pair_of))
-    rows, are_right = list[list[float]](), list[bool]()
-    for text, number, pair_scores, pair_links in zip(texts, pair_of, scores, links, strict=True):
-        words = words_of(text)
-        rows += word_features(pair_scores, words, scorer.spans(text), pair_links)
-        are_right += words_right([word[0] for word in words], references[number])
-    return Calibration(sentence, Logistic.fit(np.array(rows), are_right), meaning, len(pairs), lexicon)
+    own = zip(words_of_texts, pair_of, strict=True)
+    are_right = [is_right for words, number in own for is_right in words_right(words, references[number])]
+    return Calibration(sentence, Logistic.fit(word_features, are_right), meaning, len(pairs), lexicon)
 
 
 def judged(outputs: Sequence[str], references: Sequence[str]) -> tuple[list[bool], str]:

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from dikkat_runtime.tasks.aligner import Spans, word_spans
+from dikkat_runtime.tasks.aligner import WORD, Spans, word_spans
 
 Matrix = NDArray[np.float64]
 Ids = NDArray[np.int64]
@@ -17,16 +17,17 @@ _MAX_CELLS = 4_000_000
 """Pairs of words of one sentence pair, in all: they take 250 MB, and no further sentence pair is read."""
 _KEPT = 50
 """Thousandths, under which both probabilities of a link are too low to be kept."""
-_UNLINKED, _COPIED = [0, 0], [1000, 1000]
+_UNLINKED = [0, 0]
+_CERTAIN = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class WordLinks:
     """Hold how well the S words of a source and the T words of its translation explain each other."""
 
-    source: Matrix
-    """(S,): the logarithm of the highest probability of each word given one of the translation."""
-    target: Matrix
+    source: Sequence[int]
+    """(S,): the highest probability of each word given one of the translation, in thousandths."""
+    target: Sequence[int]
     """(T,): the same of the words of the translation."""
     target_spans: Spans
 
@@ -43,12 +44,15 @@ class Lexicon:
     def fit(cls, pairs: Iterable[tuple[str, str]]) -> Self:
         """Return the lexicon of sentence pairs; of very many the first ones count."""
         numbers: tuple[dict[str, int], dict[str, int]] = ({}, {})
-        read: tuple[list[Ids], list[Ids]] = ([], [])
+        known: tuple[dict[str, list[int]], dict[str, list[int]]] = ({}, {})
+        read: tuple[list[list[int]], list[list[int]]] = ([], [])
         cells = 0
         for pair in pairs:
-            for text, known, rows in zip(pair, numbers, read, strict=True):
-                own = [known.setdefault(word, len(known)) for word in dict.fromkeys(words(text))]
-                rows.append(np.array(own, np.int64))
+            for text, own, pieces, rows in zip(pair, numbers, known, read, strict=True):
+                for piece in text.split():
+                    if piece not in pieces:
+                        pieces[piece] = [own.setdefault(word, len(own)) for word in words(piece)]
+                rows.append(list(dict.fromkeys(chain.from_iterable(map(pieces.__getitem__, text.split())))))
             cells += len(read[0][-1]) * len(read[1][-1])
             if cells > _MAX_CELLS:
                 break
@@ -62,7 +66,7 @@ class Lexicon:
     def from_json(cls, content: Any) -> Self:
         """Return the lexicon of its links as JSON. Raises `ValueError` or another where they are not."""
         links = np.array([_UNLINKED, *chain.from_iterable(known.values() for known in content.values())])
-        if links.dtype.kind != "i" or links.shape[1:] != (2,) or links.min() < 0 or links.max() > 1000:
+        if links.dtype.kind != "i" or links.shape[1:] != (2,) or links.min() < 0 or links.max() > _CERTAIN:
             raise ValueError("its lexicon has other numbers")
         return cls(content)
 
@@ -70,34 +74,39 @@ class Lexicon:
         """Return how well the words of a source and of its translation explain each other."""
         spans = word_spans(target)
         own_words, others = words(source), [target[start:end].lower() for start, end in spans]
-        best = [0] * len(own_words), [0] * len(others)
-        for row, own in enumerate(own_words):
+        best, of_source = dict.fromkeys(others, 0), list[int]()
+        for own in own_words:
             known = self.links.get(own, {})
             # numbers, and names that nobody has translated, stay as they are
-            is_copied = not known or any(map(str.isdigit, own))
-            for column, other in enumerate(others):
-                if link := _COPIED if is_copied and own == other else known.get(other):
-                    best[0][row], best[1][column] = max(best[0][row], link[1]), max(best[1][column], link[0])
-        of_source, of_target = (np.log(np.array(values) / 1000 + 1e-3) for values in best)
-        return WordLinks(of_source, of_target, spans)
+            is_copied = own in best and (not known or any(map(str.isdigit, own)))
+            most = _CERTAIN if is_copied else 0
+            for other in known.keys() & best.keys():
+                forward, backward = known[other]
+                if forward > best[other]:
+                    best[other] = forward
+                if backward > most:
+                    most = backward
+            if is_copied:
+                best[own] = _CERTAIN
+            of_source.append(most)
+        return WordLinks(of_source, [best[other] for other in others], spans)
 
 
 def words(text: str) -> list[str]:
     """Return the words and signs of a text in lower case."""
-    return [text[start:end].lower() for start, end in word_spans(text)]
+    return [word.lower() for word in WORD.findall(text)]
 
 
-def _linked(sources: Sequence[Ids], targets: Sequence[Ids], size: int) -> list[list[int]]:
+def _linked(sources: Sequence[list[int]], targets: Sequence[list[int]], size: int) -> list[list[int]]:
     """Return the numbers of both words of each link, one of `size` of the target, and its two probabilities."""
-    keys, cells = np.unique(
-        np.concatenate([(own[:, None] * size + other).ravel() for own, other in zip(sources, targets, strict=True)]),
-        return_inverse=True,
-    )
+    own, other = (np.array(list(chain.from_iterable(rows)), np.int64) for rows in (sources, targets))
+    lengths = [np.array(list(map(len, rows))) for rows in (sources, targets)]
     # a word belongs to all words of the other side of its sentence pair together
-    lengths = [list(map(len, rows)) for rows in (sources, targets)]
-    of_source = np.repeat(np.arange(sum(lengths[0])), np.repeat(lengths[1], lengths[0]))
-    ends = zip(np.cumsum(lengths[1]), *lengths, strict=True)
-    of_target = np.concatenate([np.tile(np.arange(end - other, end), own) for end, own, other in ends])
+    others = np.repeat(lengths[1], lengths[0])
+    of_source = np.repeat(np.arange(len(own)), others)
+    begin = np.repeat(np.cumsum(lengths[1]) - lengths[1], lengths[0]) - (np.cumsum(others) - others)
+    of_target = np.arange(len(of_source)) + begin[of_source]
+    keys, cells = np.unique(own[of_source] * size + other[of_target], return_inverse=True)
     own, other = np.divmod(keys, size)
     both = np.c_[_probabilities(own, cells, of_target), _probabilities(other, cells, of_source)]
     rows = np.c_[own, other, np.rint(1000 * both).astype(np.int64)]

@@ -197,7 +197,7 @@ class LineTranslator:
     ) -> Iterator[Translation]:
         for correction, line in zip(known, batch, strict=True):
             translation = self._line(line, list(islice(results, len(line.segments.pieces))))
-            yield translation if correction is None else copied(correction)
+            yield translation if correction is None else replace(copied(correction), confidence=translation.confidence)
 
     def _lines(self, texts: Sequence[str], prefixes: Sequence[str], before: int) -> list[_Line]:
         """Return the pieces of each line; a line without words is one copied piece."""
@@ -308,14 +308,13 @@ class LineTranslator:
             [request.text for request in requests],
             [translation.text for translation in own],
             [translation.finished for translation in own],
+            [translation.token_scores for translation in own],
         )
-        return [
-            replace(
-                result,
-                translation=replace(result.translation, confidence=flagged(confidence, result.translation.flags)),
-            )
-            for result, confidence in zip(results, confidences, strict=True)
-        ]
+        judged = (
+            replace(translation, confidence=flagged(confidence, translation.flags), token_scores=None)
+            for translation, confidence in zip(own, confidences, strict=True)
+        )
+        return [replace(result, translation=own) for result, own in zip(results, judged, strict=True)]
 
     def _with_marks(self, part: _Part, result: PieceResult) -> PieceResult:
         """Return a translation in the manner of its piece, with its marks instead of their surrogates."""

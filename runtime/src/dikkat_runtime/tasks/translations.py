@@ -9,7 +9,7 @@ from itertools import chain
 from typing import Literal
 
 from dikkat_runtime.engine.constraints import Prefix
-from dikkat_runtime.engine.hypotheses import Hypothesis
+from dikkat_runtime.engine.hypotheses import Hypothesis, TokenScores
 from dikkat_runtime.errors import UsageError, msg, plural
 from dikkat_runtime.errors import joined as listed
 from dikkat_runtime.tasks.confidence import CERTAIN, Confidence, Flag
@@ -232,6 +232,8 @@ class Translation:
     """The terms of a glossary that it does not hold as demanded."""
     loses_words: bool = False
     """True if what it had to begin with made the model lose words of the line."""
+    token_scores: TokenScores | None = field(default=None, repr=False, compare=False)
+    """Those of the search that wrote it, until its confidence is estimated."""
 
     @property
     def flags(self) -> tuple[Flag, ...]:
@@ -259,7 +261,8 @@ def translations_of(
             rest = typed[1].continuation(hypothesis.tokens).decode("utf-8", "replace")
             text = typed[0] + rest.replace("\n", " ")
         tokens = tuple(tokenizer.labels(hypothesis.tokens))
-        return Translation(text, hypothesis.score, tokens, finished=hypothesis.finished)
+        own = hypothesis.token_scores
+        return Translation(text, hypothesis.score, tokens, finished=hypothesis.finished, token_scores=own)
 
     typed = begun or [None] * len(hypotheses)
     translations = [

@@ -1,6 +1,7 @@
 """Translate lines of text by any engine."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property, partial
 from itertools import islice
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any, Self
 from dikkat_runtime.engine.choose import EngineRequest
 from dikkat_runtime.engine.constraints import rows_of_beam
 from dikkat_runtime.engine.contract import Engine, EngineName
+from dikkat_runtime.engine.hypotheses import TokenScores
 from dikkat_runtime.engine.neighbours import Neighbours
 from dikkat_runtime.engine.options import (
     BeamOptions,
@@ -262,6 +264,7 @@ class Translator(OpenedModel):
         known = self.known() if known is None else known
         for translations in known:
             translations.refresh()
+        options = replace(options, token_scores=options.token_scores or judge is not None)
         return LineTranslator(
             Segmenter(partial(marked, self.reading.encode), self.limits, self.language),
             partial(marked, partial(self.tokenizer.encode_batch, language=self.language)),
@@ -295,8 +298,9 @@ class Translator(OpenedModel):
             on_progress(msg("fitting confidence on {count:,} validation pairs, once …", len(pairs)))
             notes = TranslationNotes()
 
-            def translate(texts: Sequence[str]) -> list[str]:
-                return [translation.text for translation in self.stream(texts, BEAM, notes=notes)]
+            def translate(texts: Sequence[str]) -> list[tuple[str, TokenScores | None]]:
+                stream = self.stream(texts, replace(BEAM, token_scores=True), notes=notes)
+                return [(translation.text, translation.token_scores) for translation in stream]
 
             lexicon = Lexicon.fit(training_pairs(path, self._sides[1], mixed=True))
             calibration = fit_calibration(pairs, translate, scorer, lexicon)

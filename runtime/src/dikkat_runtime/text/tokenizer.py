@@ -68,6 +68,8 @@ class Tokenizer:
     bos_id = BOS_ID
     eos_id = EOS_ID
     unk_id = UNK_ID
+    frame_size = 1
+    """Number of marks at the end or start of a text."""
 
     def __init__(self, inner: tokenizers.Tokenizer, settings: dict[str, Any] | None = None, language: str = "") -> None:
         """`settings` is the JSON of `inner`, if known; `language` is the default language of texts."""

@@ -24,8 +24,9 @@ def runs_triton(*tensors: Tensor) -> bool:
     `kernels.use("torch")` and `DIKKAT_NATIVE=0` leave everything to PyTorch, which is also taken where Triton is not
     installed or cannot compile one of the kernels.
     """
-    if any(tensor.device.type != DEVICE or tensor.numel() > LAST_OFFSET for tensor in tensors):
-        return False
+    for tensor in tensors:
+        if tensor.device.type != DEVICE or tensor.numel() > LAST_OFFSET:
+            return False
     types = {tensor.dtype for tensor in tensors}
     if len(types) != 1 or not types <= {torch.float32, torch.bfloat16}:
         return False

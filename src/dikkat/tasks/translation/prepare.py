@@ -22,7 +22,7 @@ from dikkat.data.lessons import installed_phrasebook
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import LanguageChoice, languages_of, read_pairs
 from dikkat.data.splitting import hold_out_pairs
-from dikkat.data.stored_pairs import SideTexts, StoredPairs, without_duplicates
+from dikkat.data.stored_pairs import StoredPairs, side_texts, without_duplicates
 from dikkat.run_directory import HeldOut, RunDirectory
 from dikkat.tasks.common.settings import Request, Settings, require_start
 from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, General, scores_before
@@ -96,7 +96,7 @@ def find_languages(config: DataConfig, pairs: Sequence[Pair], report: CleaningRe
     """
     note = report.notes.append
     named = (config.source_language, config.target_language)
-    texts_by_side = (SideTexts(pairs, "source"), SideTexts(pairs, "target"))
+    texts_by_side = (side_texts(pairs, "source"), side_texts(pairs, "target"))
     other = [contradicted_by(texts, name) if name else "" for texts, name in zip(texts_by_side, named, strict=True)]
     if all(other) and (other[0], other[1]) == named[::-1]:
         note(
@@ -282,7 +282,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
                 **(_adapted(base, parts, general, old.count) if base else {}),
                 "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config)),
                 "source_lines": source_profile(
-                    corpus.lengths("source"), SideTexts(parts.train, "source"), config.data.source_language
+                    corpus.lengths("source"), side_texts(parts.train, "source"), config.data.source_language
                 ),
             },
         }
@@ -300,7 +300,7 @@ def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
 
 
 def _words(pairs: Sequence[Pair], config: RunConfig) -> list[str]:
-    texts = islice(SideTexts(pairs, "source"), 0, None, max(1, len(pairs) // _WORD_PAIRS))
+    texts = islice(side_texts(pairs, "source"), 0, None, max(1, len(pairs) // _WORD_PAIRS))
     return usual_forms(texts, config.data.source_language)
 
 
@@ -411,7 +411,7 @@ def _vocabularies(parts: Parts, config: RunConfig) -> Vocabularies:
         parts.report.notes.append(
             msg("vocabulary: learned from {count:,} pairs that were drawn by the seed", len(pairs))
         )
-    return Vocabularies.train(SideTexts(pairs, "source"), SideTexts(pairs, "target"), config)
+    return Vocabularies.train(side_texts(pairs, "source"), side_texts(pairs, "target"), config)
 
 
 def _encoded(

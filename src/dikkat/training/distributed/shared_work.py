@@ -58,9 +58,13 @@ def early_gradients(model: nn.Module, parameters: FlatParameters) -> EarlyGradie
 
 
 def seed_dropout(seed: int, update: int, micro_step: int, part: int = 0) -> None:
-    """Seed PyTorch's generator as a pure function of the position, so that dropout needs no saved state."""
+    """Seed PyTorch's generators as a pure function of the position, so that dropout needs no saved state."""
     digest = hashlib.blake2b(f"{seed} {update} {micro_step} {part}".encode(), digest_size=8).digest()
-    torch.manual_seed(int.from_bytes(digest, "little") >> 1)
+    number = int.from_bytes(digest, "little") >> 1
+    torch.default_generator.manual_seed(number)
+    if torch.cuda.is_initialized():
+        # torch.manual_seed describes the stack of its call to every device that nobody has begun to use
+        torch.cuda.manual_seed_all(number)
 
 
 class GradientSum(NamedTuple):

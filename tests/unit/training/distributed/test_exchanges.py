@@ -243,7 +243,7 @@ def test_a_rank_that_works_long_is_waited_for(monkeypatch: pytest.MonkeyPatch) -
     def work(ranks: Ranks) -> str:
         def slow(items: Sequence[int]) -> list[int]:
             if ranks.index:
-                time.sleep(2.5)
+                time.sleep(1.6)
             return list(items)
 
         return str(ranks.share_out(3, slow))
@@ -391,14 +391,14 @@ def test_a_disk_that_is_slower_than_an_answer_loses_no_rank(
     ) -> None:
         def first_is_slow(vector: Iterator[Tensor]) -> Iterator[Tensor]:
             yield next(vector)
-            time.sleep(2.5)
+            time.sleep(1.6)
             yield from vector
 
         if slow == "write":
             pieces = {**pieces, "average": first_is_slow(pieces["average"])}
         write_vectors(path, sizes, pieces, notes, named)
         if slow == "sync":
-            time.sleep(2.5)
+            time.sleep(1.6)
 
     monkeypatch.setattr(collecting_module, "write_vectors", late)
 

@@ -321,11 +321,12 @@ static void flow_back(Job *j) {
 
 /* Twin: kernels/int8_products.py, weight_gradient_reference. Returns 0, or 1 for want of memory. */
 int byte_gradients(const Backward *g) {
-    Job job = {.g = g, .per_thread = bytes_of_rows(g->outputs)};
-    void *memory = lay_out(g, &job.a, &job.b);
+    Backward own = *g;
+    Job job = {.g = &own, .per_thread = bytes_of_rows(g->outputs)};
+    void *memory = lay_out(g, &job.a, &job.b), *packed = take_memory(&own.weights);
     job.scratch = calloc(g->threads, job.per_thread);
-    int failed = !memory || !job.scratch;
+    int failed = !memory || !job.scratch || (own.weights.from && !own.weights.weight);
     if (!failed) flow_back(&job);
-    free(memory), free(job.scratch);
+    free(memory), free(packed), free(job.scratch);
     return failed;
 }

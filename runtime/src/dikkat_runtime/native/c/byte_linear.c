@@ -65,15 +65,17 @@ static void rows_share(const void *job, int64_t index, int64_t thread) {
 int byte_linear(void *to, const void *from, int64_t step, const Packing *weights, const Epilogue *epilogue, int64_t rows,
                 int is_float32, int threads) {
     int64_t per_thread = bytes_of_rows(weights->inputs);
+    Packing own = *weights;
+    void *memory = take_memory(&own);
     char *scratch = calloc(threads, per_thread);
-    if (!scratch) return 1;
+    if (!scratch || (own.from && !own.weight)) return free(memory), free(scratch), 1;
     /* equally many blocks for each thread */
     int64_t turns = rows / (threads * ROWS_PER_CHUNK) + 1, blocks = turns * threads;
     int64_t block = (rows / blocks / BYTE_ROWS + 1) * BYTE_ROWS;
-    PackingJob packing = {weights, (int8_t *)scratch, per_thread};
-    if (weights->from) share_out(threads, groups_of(weights->outputs, BYTE_PANEL), 1, pack_share, &packing);
-    RowsJob job = {to, from, step, weights, epilogue, rows, block, threads * block, is_float32, scratch, per_thread};
+    PackingJob packing = {&own, (int8_t *)scratch, per_thread};
+    if (own.from) share_out(threads, groups_of(weights->outputs, BYTE_PANEL), 1, pack_share, &packing);
+    RowsJob job = {to, from, step, &own, epilogue, rows, block, threads * block, is_float32, scratch, per_thread};
     share_out(threads, groups_of(rows, block), 1, rows_share, &job);
-    free(scratch);
+    free(memory), free(scratch);
     return 0;
 }

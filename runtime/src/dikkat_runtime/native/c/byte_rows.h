@@ -3,18 +3,30 @@
 #define DIKKAT_BYTE_ROWS_H
 
 #include "byte_packing.h"
+#include "threads.h"
+
+#include <stdlib.h>
 
 /* Rows that a thread rounds before it multiplies them: their bytes stay in its cache. */
 #define ROWS_PER_CHUNK 96
 
 typedef struct {
-    int8_t *weight; /* of Packed, to be filled */
+    int8_t *weight; /* of Packed, to be filled; null with a `from`: in memory of the call that packs and multiplies */
     float *scale;
     int32_t *shift;
     const void *from; /* (outputs, inputs), or where `columns` (inputs, outputs), its rows `step` apart; null: is filled */
     int64_t step, outputs, inputs;
     int64_t columns, is_float32;
 } Packing;
+
+/* Gives `p` memory for what is packed, where it has none, and returns it, to be freed; null: none is needed, or there is none. */
+INLINE void *take_memory(Packing *p) {
+    if (p->weight || !p->from) return NULL;
+    int64_t outputs = groups_of(p->outputs, BYTE_PANEL) * BYTE_PANEL, bytes = outputs * padded(p->inputs);
+    p->weight = aligned_alloc(64, bytes + outputs * (sizeof(float) + sizeof(int32_t)) + 64);
+    p->scale = (float *)(p->weight + bytes), p->shift = (int32_t *)(p->scale + outputs);
+    return p->weight;
+}
 
 /* The panel that begins with output `first`; `lines` holds LANES rows of bytes. */
 void pack_panel_of_bytes(const Packing *p, int64_t first, int8_t *lines);

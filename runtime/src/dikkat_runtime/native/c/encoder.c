@@ -13,8 +13,8 @@
 
 #include <stdlib.h>
 
-/* Tokens of a chunk, unless one sentence is longer. */
-#define CHUNK 128
+/* Tokens of a chunk, unless one sentence is longer: more where tiles multiply so fast that reading weights counts. */
+#define CHUNK (HAS_TILES ? 256 : 128)
 /* Queries of a head that attend together, at most. */
 #define MAX_COUNT 96
 /* Linear layers of an encoder block: self-attention in and out, feed-forward. */
@@ -292,3 +292,31 @@ int encoder_run(const Encoder *e, float *x) {
     free(scratch), free(ends);
     return count && !scratch ? NO_MEMORY : not_finite ? NOT_FINITE : 0;
 }
+
+#if HAS_TILES
+/* Bytes of the float32 weights of layers in parts of bfloat16; none where there are no tiles for them. */
+int64_t split_bytes(const Linear *linears, int64_t count) {
+    int64_t numbers = 0;
+    for (int64_t i = 0; tiles_allowed && i < count; i++)
+        numbers += groups_of(linears[i].outputs, SPLIT_PANEL) * split_numbers(linears[i].inputs);
+    return sizeof(uint16_t) * numbers;
+}
+
+/* Writes them to `to`, for the layers to multiply by from then on. */
+void split_weights(Linear *linears, int64_t count, uint16_t *to) {
+    for (Linear *linear = linears; tiles_allowed && linear < linears + count; linear++) {
+        linear->split = to;
+        for (int64_t output = 0, inputs = linear->inputs; output < linear->outputs; output += SPLIT_PANEL) {
+            split_panel(to, linear->weight + output * inputs, smaller_of(linear->outputs - output, SPLIT_PANEL), inputs);
+            to += split_numbers(inputs);
+        }
+    }
+}
+#else
+int64_t split_bytes(const Linear *linears, int64_t count) {
+    (void)linears, (void)count;
+    return 0;
+}
+
+void split_weights(Linear *linears, int64_t count, uint16_t *to) { (void)linears, (void)count, (void)to; }
+#endif

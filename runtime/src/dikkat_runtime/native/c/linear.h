@@ -9,6 +9,7 @@
 #define DIKKAT_LINEAR_H
 
 #include "quantized.h"
+#include "split_products.h"
 
 /* Outputs and rows that the innermost product of few rows computes side by side: half of the registers are for the sums. */
 #define OUTPUTS 4
@@ -32,6 +33,7 @@ typedef struct {
      * (outputs / BYTE_PANEL, rank / 2, BYTE_PANEL, 2). The second follows the first */
     const void *down, *up;
     const float *low_scales; /* (rank): what the product with both is multiplied with, where they are in eight bits */
+    const uint16_t *split; /* the weights as split_panel() makes them, which then are the ones in use; else null */
 } Linear;
 
 /* Outputs that one thread must take together. */
@@ -48,6 +50,9 @@ INLINE int64_t quantized_scratch(int64_t rows, int64_t inputs) { return padded(r
 INLINE int64_t linear_scratch(const Linear *linear, int64_t rows) {
     int64_t low = linear->rank ? LOW_RANK_ROWS * (2 * padded(linear->rank) + padded(linear->inputs)) : 0;
     int64_t own = linear->packed.weight ? quantized_scratch(rows, linear->inputs) : PANEL * padded(linear->inputs);
+#if HAS_TILES
+    if (linear->split) own = split_scratch(rows, linear->inputs);
+#endif
     return own > low ? own : low;
 }
 
@@ -485,6 +490,12 @@ static void add_low_rank(float *to, int64_t to_step, const float *from, int64_t 
 /* linear_rows() without what an adapter adds. */
 static void base_rows(float *to, int64_t to_step, const float *from, int64_t from_step, const Linear *linear,
                       int64_t rows, int64_t start, int64_t end, float *scratch) {
+#if HAS_TILES
+    if (linear->split) {
+        split_rows(to, to_step, from, from_step, linear->split, linear->bias, linear->inputs, rows, start, end, scratch);
+        return;
+    }
+#endif
     if (linear->packed.weight)
         quantized_rows(to, to_step, from, from_step, &linear->packed, linear->bias, linear->inputs, rows, start, end,
                        scratch);

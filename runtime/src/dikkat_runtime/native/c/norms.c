@@ -65,9 +65,17 @@ int normalize_forward(const Normalization *n, uint16_t *output) {
     return 0;
 }
 
-/* The gradient of one row; adds what it gives to the sums of weight and bias. `buffer` is for two rows. */
+/* The sum of a vector, stored in bfloat16 first, and of one there, as PyTorch rounds it. */
+INLINE void store_sum(uint16_t *to, int64_t at, vec values, const uint16_t *other) {
+    vec sum = (vec)(longer_halves(to_bf16_vec(values)) << 16) + load_vec(other, at, 0);
+    bf16_vec bf16 = __builtin_convertvector((ivec)rounded_to_bf16(sum) >> 16, bf16_vec);
+    memcpy(to + at, &bf16, sizeof bf16);
+}
+
+/* The gradient of one row, with that of another branch where there is one; adds what it gives to the sums of weight and bias.
+ * `buffer` is for two rows. */
 INLINE void backward_row(const Normalization *n, uint16_t *grad_x, float *grad_weight, float *grad_bias,
-                         const uint16_t *gradient, float *buffer, int64_t row) {
+                         const uint16_t *gradient, const uint16_t *other, float *buffer, int64_t row) {
     int64_t width = n->width, first = row * width;
     float *normal = buffer, *scaled = buffer + width;
     vec sums = {0}, products = {0};
@@ -82,13 +90,16 @@ INLINE void backward_row(const Normalization *n, uint16_t *grad_x, float *grad_w
     float mean = lane_sum(sums) / (float)width, along = lane_sum(products) / (float)width;
     for (int64_t i = 0; i < width; i += LANES) {
         vec result = n->inverse[row] * (*(vec *)(scaled + i) - mean - *(vec *)(normal + i) * along);
-        store_vec(grad_x, first + i, result, LANES, 0);
+        if (other)
+            store_sum(grad_x, first + i, result, other);
+        else
+            store_vec(grad_x, first + i, result, LANES, 0);
     }
 }
 
 typedef struct {
     const Normalization *n;
-    const uint16_t *gradient;
+    const uint16_t *gradient, *other;
     uint16_t *grad_x;
     float *memory; /* sums of each share, and memory for it */
 } BackwardJob;
@@ -101,16 +112,17 @@ static void backward_share(const void *job, int64_t share, int64_t thread) {
     (void)thread;
     memset(sums, 0, sizeof(float) * 2 * width);
     for (int64_t row = share * n->rows / SHARES; row < (share + 1) * n->rows / SHARES; row++)
-        backward_row(n, j->grad_x, sums, sums + width, j->gradient, sums + 2 * width, row);
+        backward_row(n, j->grad_x, sums, sums + width, j->gradient, j->other, sums + 2 * width, row);
 }
 
-/* `gradient` and `grad_x` are (rows, width), `grad_weight` and `grad_bias` (width). Returns 0, or 1 for want of memory. */
-int normalize_backward(const Normalization *n, const uint16_t *gradient, uint16_t *grad_x, uint16_t *grad_weight,
-                       uint16_t *grad_bias) {
+/* `gradient`, `grad_x` and `other`, which is added to it unless it is null, are (rows, width), `grad_weight` and `grad_bias`
+ * (width). Returns 0, or 1 for want of memory. */
+int normalize_backward(const Normalization *n, const uint16_t *gradient, const uint16_t *other, uint16_t *grad_x,
+                       uint16_t *grad_weight, uint16_t *grad_bias) {
     int64_t width = n->width;
     float *memory = aligned_alloc(64, sizeof(float) * width * 4 * SHARES);
     if (!memory) return 1;
-    BackwardJob job = {n, gradient, grad_x, memory};
+    BackwardJob job = {n, gradient, other, grad_x, memory};
     share_out(n->threads, SHARES, 1, backward_share, &job);
     for (int64_t i = 0; i < width; i += LANES) {
         vec weight = {0}, bias = {0};

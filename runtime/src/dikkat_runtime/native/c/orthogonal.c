@@ -4,6 +4,7 @@
  * diagonals are kept in float32, and only what is off them is rounded. That makes it more exact than bfloat16.
  */
 #include "byte_packing.h"
+#include "tensors.h"
 #include "threads.h"
 
 #include <stdlib.h>
@@ -176,4 +177,98 @@ int orthogonalize(float *matrices, int64_t count, int64_t height, int64_t width,
     share_out(threads, count, 1, orthogonalize_one, &job);
     free(memory);
     return 0;
+}
+
+/* Numbers of one share of work. */
+#define PART 4096
+#define MOMENTUM 0.95f
+
+/* One update by Muon (Jordan et al. 2024) of groups of equal matrices, whose numbers lie one after the other. */
+typedef struct {
+    float *weights, *momentum;
+    float *average; /* may be null */
+    uint16_t *copy; /* may be null */
+    const void *gradient;
+    const int64_t *shapes; /* (groups, 3): matrices, height, width */
+    int64_t groups, entries;
+    double learning_rate;
+    float kept;    /* of a weight, after decay */
+    float fresh;   /* share of the new weights in their average */
+    float divisor; /* of the gradient */
+    int64_t is_float32, threads;
+} Muon;
+
+/* Entries `first` to `end`, which have a rate in common. */
+typedef struct {
+    const Muon *m;
+    float *direction; /* (entries) */
+    int64_t first, end;
+    float rate;
+} MuonJob;
+
+/* Not inlined, so that the product is rounded before anything is added to it, as PyTorch does. */
+__attribute__((noinline)) static void scale(float *x, float by, int64_t count) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) x[i] *= by;
+}
+
+/* Adds `count` numbers of the gradient to the momentum, and looks ahead along it (Nesterov). */
+INLINE void look_ahead(const Muon *m, float *direction, int64_t at, int64_t count, int is_float32) {
+    float *momentum = m->momentum + at;
+    scale(momentum, MOMENTUM, count);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) {
+        float gradient = load(m->gradient, at + i, is_float32) / m->divisor;
+        momentum[i] += gradient;
+        direction[i] = MOMENTUM * momentum[i] + gradient;
+    }
+}
+
+static void direction_share(const void *job, int64_t part, int64_t thread) {
+    const MuonJob *j = job;
+    int64_t at = j->first + part * PART, count = smaller_of(j->end - at, PART);
+    (void)thread;
+    if (j->m->is_float32)
+        look_ahead(j->m, j->direction + at, at, count, 1);
+    else
+        look_ahead(j->m, j->direction + at, at, count, 0);
+}
+
+static void weights_share(const void *job, int64_t part, int64_t thread) {
+    const MuonJob *j = job;
+    const Muon *m = j->m;
+    int64_t at = j->first + part * PART, count = smaller_of(j->end - at, PART);
+    float *weights = m->weights + at, *average = m->average ? m->average + at : NULL, *direction = j->direction + at;
+    (void)thread;
+    scale(weights, m->kept, count);
+#pragma omp simd
+    for (int64_t i = 0; i < count; i++) weights[i] = j->rate * direction[i] + weights[i];
+    /* from the nearer end */
+    if (average && m->fresh < 0.5f)
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) average[i] = m->fresh * (weights[i] - average[i]) + average[i];
+    else if (average)
+#pragma omp simd
+        for (int64_t i = 0; i < count; i++) average[i] = (m->fresh - 1.0f) * (weights[i] - average[i]) + weights[i];
+    for (int64_t i = 0; m->copy && i < count; i++) m->copy[at + i] = to_bf16(weights[i]);
+}
+
+/* Twin: training/optimizer.py, what `muon` does without a kernel. Returns 0, or 1 for want of memory. */
+int muon(const Muon *m) {
+    float *direction = aligned_alloc(64, groups_of(m->entries, PART) * PART * sizeof(float));
+    if (!direction) return 1;
+    MuonJob job = {.m = m, .direction = direction, .end = m->entries};
+    share_out(m->threads, groups_of(m->entries, PART), 1, direction_share, &job);
+    int failed = 0;
+    for (int64_t group = 0; group < m->groups && !failed; group++) {
+        const int64_t *shape = m->shapes + 3 * group;
+        job.end = job.first + shape[0] * shape[1] * shape[2];
+        /* an update has the root mean square of AdamW's (Liu et al. 2025, section 2.2) */
+        job.rate = (float)(-m->learning_rate * (0.2 * sqrt((double)(shape[1] > shape[2] ? shape[1] : shape[2]))));
+        failed = orthogonalize(direction + job.first, shape[0], shape[1], shape[2], (int)m->threads);
+        if (!failed) share_out(m->threads, groups_of(job.end - job.first, PART), 1, weights_share, &job);
+        job.first = job.end;
+    }
+    free(direction);
+    return failed;
 }

@@ -49,29 +49,16 @@ typedef struct {
     float *scores;
 } TokenScores;
 
-/* exp(entry - largest) times (entry - largest), summed. */
-static double weighted_sum_of_row(const float *row, int64_t width, float largest) {
-    double sum = 0.0;
-    for (int64_t start = 0; start < width; start += RANKED_CHUNK) {
-        int64_t end = smaller_of(start + RANKED_CHUNK, width);
-        float part = 0.0f;
-#pragma omp simd reduction(+ : part)
-        for (int64_t i = start; i < end; i++) part += exponential(row[i] - largest) * (row[i] - largest);
-        sum += part;
-    }
-    return sum;
-}
-
 static void score_share(const void *job, int64_t r, int64_t thread) {
     const TokenScores *s = job;
     const float *row = s->values + r * s->width;
     int64_t token = s->tokens[r];
-    float largest = largest_entry(row, s->width), log_sum = log_sum_of_row(row, s->width, largest);
+    float largest = largest_entry(row, s->width), *scores = s->scores + 3 * r;
+    float log_sum = log_sum_and_entropy(row, s->width, largest, scores + 2);
     float before = largest_entry(row, token), after = largest_entry(row + token + 1, s->width - token - 1);
     (void)thread;
-    s->scores[3 * r] = row[token] - largest - log_sum;
-    s->scores[3 * r + 1] = row[token] - (before > after ? before : after);
-    s->scores[3 * r + 2] = (float)(log_sum - weighted_sum_of_row(row, s->width, largest) / exp(log_sum));
+    scores[0] = row[token] - largest - log_sum;
+    scores[1] = row[token] - (before > after ? before : after);
 }
 
 /* Twin: torch_engine/engine.py, token_scores. Of one of `tokens` a row, inside it: its log-probability, how far it is above the best

@@ -54,6 +54,54 @@ static float log_sum_of_row(const float *row, int64_t width, float largest) {
     return (float)log(sum);
 }
 
+/* The same, with the entropy of the row. */
+static float log_sum_and_entropy(const float *row, int64_t width, float largest, float *entropy) {
+    double sum = 0.0, weighted = 0.0;
+    for (int64_t start = 0; start < width; start += RANKED_CHUNK) {
+        int64_t end = smaller_of(start + RANKED_CHUNK, width);
+        float part = 0.0f, weighted_part = 0.0f;
+#pragma omp simd reduction(+ : part, weighted_part)
+        for (int64_t i = start; i < end; i++) {
+            float far = row[i] - largest, power = exponential(far);
+            part += power, weighted_part += power * far;
+        }
+        sum += part, weighted += weighted_part;
+    }
+    *entropy = (float)(log(sum) - weighted / sum);
+    return (float)log(sum);
+}
+
+/* log(x) to about one part in 2^22 for x > 0 that are no smaller than FLT_MIN: e log(2) and the series of atanh for the rest,
+ * which lies within a factor of sqrt(2) of one. */
+INLINE float logarithm(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, 4);
+    int32_t power = (int32_t)(bits - 0x3f3504f3u) >> 23;
+    bits -= (uint32_t)power << 23;
+    memcpy(&x, &bits, 4);
+    float t = (x - 1.0f) / (x + 1.0f), square = t * t;
+    float series = 1.0f / 9.0f * square + 1.0f / 7.0f;
+    series = series * square + 1.0f / 5.0f;
+    series = series * square + 1.0f / 3.0f;
+    return 2.0f * t * (series * square + 1.0f) + (float)power * 0.69314718056f;
+}
+
+/* The entropy of a row of probabilities, all `share` times what stands there. */
+static float entropy_of_probabilities(const float *row, int64_t width, float share) {
+    double sum = 0.0;
+    for (int64_t start = 0; start < width; start += RANKED_CHUNK) {
+        int64_t end = smaller_of(start + RANKED_CHUNK, width);
+        float part = 0.0f;
+#pragma omp simd reduction(+ : part)
+        for (int64_t i = start; i < end; i++) {
+            float p = row[i] * share;
+            part -= p * logarithm(p < FLT_MIN ? FLT_MIN : p);
+        }
+        sum += part;
+    }
+    return (float)sum;
+}
+
 /* In place: exp(entry - largest); returns their sum. */
 INLINE float exponentials_of_row(float *row, int64_t width, float largest) {
     double sum = 0.0;

@@ -22,6 +22,9 @@
 /* Models with which a thread searches alone at most; with more of them all threads share each step. */
 #define MAX_MODELS 64
 
+/* Numbers that tell how sure a token is: its log-probability, how far it is above the best other, the entropy of its row. */
+#define SCORES 3
+
 /* The options of a search, and its results. L is the longest cap, k the beam; a sentence keeps its index in all arrays, its
  * rows stand together and are fewer as sentences leave. */
 typedef struct {
@@ -35,6 +38,7 @@ typedef struct {
     int64_t *ended_tokens, *ended_lengths;
     float *ended, *scores; /* (sentences, k) */
     int64_t *over_at;      /* (sentences): tokens emitted when it was over, 0 before */
+    float *token_scores, *ended_token_scores; /* (sentences, k, L, SCORES), those of live and ended tokens; null: unasked */
     /* what a call needs for itself, laid out by lay_out(); the caller leaves it null */
     float *logits;        /* (rows, V) */
     float *probabilities; /* (rows, V), the sum of those of all models; null where there is one */
@@ -45,6 +49,7 @@ typedef struct {
     float *candidates; /* (sentences, 2k) */
     int64_t *candidate_indices;
     int64_t *history; /* (sentences, k, L): tokens of live hypotheses at the moment of choice */
+    float *ranked_scores, *history_scores; /* as the two before with SCORES each; null where no token scores are asked for */
     float *scratch;   /* of the models, where each thread searches alone */
 } Search;
 
@@ -67,67 +72,102 @@ static void add_probabilities(const Search *s, const Decoder *d, int64_t row, in
         for (int64_t i = 0; i < d->vocabulary; i++) sum[i] += logits[i] * share;
 }
 
+/* What tells how sure the best continuations of a row are, whose logits are ranked; normalized they are less by `largest` and
+ * `log_sum`. */
+static void score_ranked(const Search *s, int64_t row, int64_t count, float largest, float log_sum, float entropy) {
+    const float *ranked = s->ranked + row * count;
+    float *scores = s->ranked_scores + row * count * SCORES;
+    for (int64_t i = 0; i < count; i++, scores += SCORES) {
+        scores[0] = ranked[i] - largest - log_sum;
+        scores[1] = ranked[i] - ranked[i == 0 && count > 1];
+        scores[2] = entropy;
+    }
+}
+
 /* Step 1, of one row with the mean of the probabilities of all models. Twin: engine/ensemble.py, EnsembleSteps.step: one that
  * is 0 in float32 counts as the smallest. */
 static void rank_mean(const Search *s, const Decoder *d, int64_t row) {
     int64_t count = continuations(s, d), models = 1;
     float *sum = s->probabilities + row * d->vocabulary, *ranked = s->ranked + row * count;
-    float so_far = s->live[d->row_owners[row] * s->beam + row % s->beam];
+    float so_far = s->live[d->row_owners[row] * s->beam + row % s->beam], entropy = 0.0f;
     for (const Decoder *other = d->next; other; other = other->next) models++;
+    if (s->token_scores) entropy = entropy_of_probabilities(sum, d->vocabulary, 1.0f / (float)models);
     sum[s->padding] = sum[s->begin] = -INFINITY;
     top_of_row(sum, d->vocabulary, count, ranked, s->ranked_tokens + row * count);
     for (int64_t i = 0; i < count; i++) {
         float mean = ranked[i] / (float)models;
-        ranked[i] = mean < 0.0f ? mean : so_far + logf(mean < FLT_MIN ? FLT_MIN : mean);
+        ranked[i] = mean < 0.0f ? mean : logf(mean < FLT_MIN ? FLT_MIN : mean);
     }
+    if (s->token_scores) score_ranked(s, row, count, 0.0f, 0.0f, entropy);
+    for (int64_t i = 0; i < count; i++) ranked[i] += so_far;
 }
 
 /* Step 1, of one row. */
 static void rank_row(const Search *s, const Decoder *d, int64_t row) {
     int64_t width = words_of(d, row), count = continuations(s, d), *tokens = s->ranked_tokens + row * count;
     float *logits = s->logits + row * d->vocabulary, *ranked = s->ranked + row * count;
-    float largest = largest_entry(logits, width), log_sum = log_sum_of_row(logits, width, largest);
+    float largest = largest_entry(logits, width), entropy = 0.0f, log_sum;
+    log_sum = s->token_scores ? log_sum_and_entropy(logits, width, largest, &entropy) : log_sum_of_row(logits, width, largest);
     float so_far = s->live[d->row_owners[row] * s->beam + row % s->beam];
     /* no shorter list holds these marks */
     if (width == d->vocabulary) logits[s->padding] = logits[s->begin] = -INFINITY;
     top_of_row(logits, width, count, ranked, tokens);
     const int32_t *ids = d->words ? d->words->ids + d->words->starts[d->row_owners[row]] : 0;
     for (int64_t i = 0; ids && i < count; i++) tokens[i] = ids[tokens[i]];
+    if (s->token_scores) score_ranked(s, row, count, largest, log_sum, entropy);
     for (int64_t i = 0; i < count; i++) ranked[i] = so_far + (ranked[i] - largest - log_sum);
 }
 
-/* A candidate that ends enters the store, after its equals; the last falls out. */
-static void enter_store(const Search *s, int64_t sentence, int64_t parent, float log_probability, int64_t length) {
+/* Hypothesis `from` of a sentence, of `length` tokens, in the place of hypothesis `to`; `scores` are null where none are kept. */
+static void copy_hypothesis(const Search *s, int64_t *to_tokens, float *to_scores, int64_t to, const int64_t *tokens,
+                            const float *scores, int64_t from, int64_t length) {
+    memcpy(to_tokens + to * s->longest, tokens + from * s->longest, sizeof(int64_t) * length);
+    if (!s->token_scores) return;
+    int64_t step = s->longest * SCORES;
+    memcpy(to_scores + to * step, scores + from * step, sizeof(float) * SCORES * length);
+}
+
+/* The scores of the last token of a hypothesis, the best continuation `ranked` of all rows. */
+static void score_last(const Search *s, float *scores, int64_t hypothesis, int64_t length, int64_t ranked) {
+    if (!s->token_scores) return;
+    float *to = scores + (hypothesis * s->longest + length - 1) * SCORES;
+    memcpy(to, s->ranked_scores + ranked * SCORES, sizeof(float) * SCORES);
+}
+
+/* A candidate that ends, continuation `ranked`, enters the store, after its equals; the last falls out. */
+static void enter_store(const Search *s, int64_t sentence, int64_t parent, float log_probability, int64_t length,
+                        int64_t ranked) {
     int64_t k = s->beam, first = sentence * k, at = first + k - 1;
     float score = log_probability / s->penalties[length];
     if (!(score > s->scores[at])) return;
     for (; at > first && s->scores[at - 1] < score; at--) {
         s->scores[at] = s->scores[at - 1], s->ended[at] = s->ended[at - 1];
         s->ended_lengths[at] = s->ended_lengths[at - 1];
-        memcpy(s->ended_tokens + at * s->longest, s->ended_tokens + (at - 1) * s->longest,
-               sizeof(int64_t) * s->longest);
+        copy_hypothesis(s, s->ended_tokens, s->ended_token_scores, at, s->ended_tokens, s->ended_token_scores, at - 1,
+                        s->longest);
     }
     s->scores[at] = score, s->ended[at] = log_probability, s->ended_lengths[at] = length;
-    memcpy(s->ended_tokens + at * s->longest, s->live_tokens + (first + parent) * s->longest,
-           sizeof(int64_t) * s->longest);
+    copy_hypothesis(s, s->ended_tokens, s->ended_token_scores, at, s->live_tokens, s->token_scores, first + parent,
+                    s->longest);
+    score_last(s, s->ended_token_scores, at, length, ranked);
 }
 
 /* Step 3: the first k candidates that go on. */
 static void survive(const Search *s, int64_t sentence, int64_t row, int64_t count, int64_t length) {
-    int64_t k = s->beam, chosen = 0, *history = s->history + sentence * k * s->longest;
-    int64_t *live_tokens = s->live_tokens + sentence * k * s->longest;
+    int64_t k = s->beam, first = sentence * k, chosen = 0;
     for (int64_t i = 0; chosen < k; i++) {
         int64_t index = s->candidate_indices[sentence * 2 * k + i], parent = index / count;
-        int64_t token = s->ranked_tokens[row * count + index];
+        int64_t token = s->ranked_tokens[row * count + index], to = first + chosen;
         if (token == s->end) continue;
-        memcpy(history + chosen * s->longest, live_tokens + parent * s->longest, sizeof(int64_t) * length);
-        history[chosen * s->longest + length - 1] = token;
-        s->live[sentence * k + chosen] = s->candidates[sentence * 2 * k + i];
+        copy_hypothesis(s, s->history, s->history_scores, to, s->live_tokens, s->token_scores, first + parent, length);
+        s->history[to * s->longest + length - 1] = token;
+        score_last(s, s->history_scores, to, length, row * count + index);
+        s->live[to] = s->candidates[sentence * 2 * k + i];
         s->next_tokens[row + chosen] = token, s->parents[row + chosen] = parent;
         chosen++;
     }
-    for (int64_t i = 0; i < k; i++)
-        memcpy(live_tokens + i * s->longest, history + i * s->longest, sizeof(int64_t) * length);
+    for (int64_t i = first; i < first + k; i++)
+        copy_hypothesis(s, s->live_tokens, s->token_scores, i, s->history, s->history_scores, i, length);
 }
 
 /* Step 4. */
@@ -165,7 +205,7 @@ static void advance(const Search *s, const Decoder *d, int64_t row) {
     top_of_row(s->ranked + row * count, k * count, 2 * k, candidates, indices);
     for (int64_t i = 0; i < k; i++)
         if (s->ranked_tokens[row * count + indices[i]] == s->end)
-            enter_store(s, sentence, indices[i] / count, candidates[i], length);
+            enter_store(s, sentence, indices[i] / count, candidates[i], length, row * count + indices[i]);
     survive(s, sentence, row, count, length);
     if (is_over(s, sentence, length))
         s->over_at[sentence] = length;
@@ -300,6 +340,7 @@ static int64_t search_alone(const Search *s, const Decoder *d, int64_t first, in
     if (own.probabilities) own.probabilities += before;
     own.tokens += first, own.next_tokens += first, own.next_slots += first, own.parents += first, own.is_taken += first;
     own.ranked += first * count, own.ranked_tokens += first * count;
+    if (own.token_scores) own.ranked_scores += first * count * SCORES;
     /* rows stay in the order in which they came, so the first is the longest */
     for (fill(&own, part, queue, capacity); part->rows && length_of(part, 0) < until; fill(&own, part, queue, capacity))
         take_step(&own, part, 0, 0, 1, 0);
@@ -326,6 +367,9 @@ static int64_t lay_out(Search *s, const Decoder *d, char *memory) {
     s->candidates = next_part(memory, &taken, d->sentences * 2 * k, sizeof(float));
     s->candidate_indices = next_part(memory, &taken, d->sentences * 2 * k, sizeof(int64_t));
     s->history = next_part(memory, &taken, d->sentences * k * s->longest, sizeof(int64_t));
+    int64_t scores = s->token_scores ? SCORES : 0;
+    s->ranked_scores = next_part(memory, &taken, rows * count * scores, sizeof(float));
+    s->history_scores = next_part(memory, &taken, d->sentences * k * s->longest * scores, sizeof(float));
     s->scratch = capacity ? next_part(memory, &taken, d->threads * scratch_alone(d, capacity), sizeof(float)) : 0;
     return taken;
 }

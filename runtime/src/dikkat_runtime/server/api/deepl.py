@@ -193,15 +193,36 @@ def _are_alike(one: str, other: str) -> bool:
 
 async def languages(call: Call) -> Response:
     """Return languages to translate from, or with `type=target` into."""
-    catalog = call.catalog
+    catalog, plain = call.catalog, _without_formality(call)
     is_target = call.fields.choice("type", "source", ("source", "target")) == "target"
-    plain = {normal(model.target) for model in catalog.of_kind("translator") if not model.model.knows_formality}
     rows = [
         {"language": code.upper(), "name": language_name(code)}
         | ({"supports_formality": code not in plain} if is_target else {})
         for code in (catalog.targets if is_target else catalog.sources)
     ]
     return json_response(rows)
+
+
+async def features(call: Call) -> Response:
+    """Return the languages of a resource of DeepL v3: translation of texts has those served, every other has none."""
+    sources, targets, plain = call.catalog.sources, call.catalog.targets, _without_formality(call)
+    codes = dict.fromkeys([*sources, *targets]) if call.fields.text("resource") == "translate_text" else ()
+    rows = [
+        {
+            "lang": code,
+            "name": language_name(code),
+            "usable_as_source": code in sources,
+            "usable_as_target": code in targets,
+            "features": {"formality": {}} if code in targets and code not in plain else {},
+        }
+        for code in codes
+    ]
+    return json_response(rows)
+
+
+def _without_formality(call: Call) -> set[str]:
+    models = call.catalog.of_kind("translator")
+    return {normal(model.target) for model in models if not model.model.knows_formality}
 
 
 async def usage(call: Call) -> Response:
@@ -238,6 +259,11 @@ _ANSWER = required(
     )
 )
 _LANGUAGES = list_of(fields(("language", "name"), language=TEXT, name=TEXT, supports_formality=FLAG))
+_FEATURES = list_of(
+    required(
+        lang=TEXT, name=TEXT, usable_as_source=FLAG, usable_as_target=FLAG, features=fields((), formality=fields())
+    )
+)
 _USAGE = required(character_count=WHOLE, character_limit=WHOLE)
 _BOTH = ("GET", "POST")
 
@@ -246,6 +272,7 @@ ENDPOINTS = [
     Endpoint(
         _BOTH, "/v2/languages", languages, DEEPL, "List languages.", _LANGUAGES, fields(type=words("source", "target"))
     ),
+    Endpoint(_GET, "/v3/languages", features, DEEPL, "List languages.", _FEATURES, required(resource=TEXT)),
     Endpoint(_BOTH, "/v2/usage", usage, DEEPL, "Tell how much was translated.", _USAGE),
     *_GLOSSARY_ENDPOINTS,
 ]

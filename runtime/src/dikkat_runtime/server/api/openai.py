@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
-import numpy as np
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
@@ -246,17 +245,13 @@ async def embeddings(call: Call) -> Response:
         raise RequestError("invalid", "input holds an empty text", param="input")
     as_base64 = fields.choice("encoding_format", "float", ("float", "base64")) == "base64"
     vectors = await cut_vectors(call, served, texts, normalize=True)
-    rows = [
-        {"object": "embedding", "index": index, "embedding": _base64(vector) if as_base64 else vector.tolist()}
-        for index, vector in enumerate(vectors)
+    shown = [
+        base64.b64encode(vector.astype("<f4").data).decode() if as_base64 else vector.tolist() for vector in vectors
     ]
+    rows = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(shown)]
     tokens = sum(served.count_tokens(texts))
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return json_response({"object": "list", "data": rows, "model": served.name, "usage": usage})
-
-
-def _base64(vector: Any) -> str:
-    return base64.b64encode(np.asarray(vector, "<f4").tobytes()).decode("ascii")
 
 
 def _shown(model: ServedModel) -> dict[str, Any]:

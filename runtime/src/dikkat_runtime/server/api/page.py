@@ -22,7 +22,7 @@ from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
 from dikkat_runtime.server.languages import is_available, normal
 from dikkat_runtime.server.marked_up import UNPLACED, shown_terms
-from dikkat_runtime.server.models import ModelTask, ServedModel, Translate, attend, estimate_confidence
+from dikkat_runtime.server.models import ModelTask, ServedModel, Translate, attend
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, list_of, required, whole
 from dikkat_runtime.server.segments import segments_of
@@ -177,34 +177,25 @@ async def translate(call: Call) -> Response:
         lines=False,
         alternatives=fields.whole("alternatives", 0, 0, limits.alternatives),
         glossary=await _glossary(call, model.source),
+        judged=True,
     )
     (parts,) = await split_texts([text], model.source)
     fresh = [sentence for sentence in dict.fromkeys(segments_of(parts)) if sentence not in known]
     call.count_characters(fresh)
     translations = dict(zip(fresh, await translate_texts(call, model, fresh, options), strict=True))
-    confidences = await _confidences(
-        call, model, {source: translation.text for source, translation in translations.items()}
-    )
     rows: list[dict[str, Any]] = []
     for part in parts:
         row: dict[str, Any] = {"text" if part.is_fixed else "source": part.text}
         if not part.is_fixed and (translated := translations.get(part.text)):
             row |= {"target": translated.text, "alternatives": translated.alternatives}
             row |= shown_terms(translated.unplaced)
-            if confidence := confidences.get(part.text):
-                row["confidence"] = shown_confidence(translated.text, confidence)
+            if translated.confidence is not None:
+                row["confidence"] = shown_confidence(translated.text, translated.confidence)
         rows.append(row)
     content: dict[str, Any] = {"model": model.name, "source": normal(model.source), "parts": rows}
     if detected:
         content["detected"] = {"language": detected.language, "confidence": detected.confidence}
     return json_response(content)
-
-
-async def _confidences(call: Call, model: ServedModel, translations: Mapping[str, str]) -> dict[str, Confidence]:
-    if model.judge is None:
-        return {}
-    judged = await call.compute(ModelTask(model, estimate_confidence), list(translations.items()))
-    return dict(zip(translations, judged, strict=True))
 
 
 async def _glossary(call: Call, language: str) -> Glossary | None:

@@ -39,15 +39,6 @@ async def embed_texts(
     return [_unit(vector) if normalize else vector for vector in vectors]
 
 
-def texts_of_ids(model: ServedModel, batch: Sequence[Sequence[object]], name: str) -> list[str]:
-    """Return the texts of rows of token ids. Raises `RequestError` for an entry that is not an id."""
-    size = model.model.tokenizer.vocab_size
-    for row in batch:
-        if not all(type(token) is int and 0 <= token < size for token in row):
-            raise RequestError("invalid", f"{name} must be texts, or token ids below {size}", param=name)
-    return list(model.model.tokenizer.decode_batch(batch))
-
-
 def _unit(vector: Array) -> Array:
     length = float(np.linalg.norm(vector))
     return vector / np.float32(length) if length else vector
@@ -164,8 +155,10 @@ def input_texts(call: Call, name: str) -> list[str]:
     rows: Sequence[Any] = [value] if type(value[0]) is int else value
     if not all(isinstance(row, list) for row in rows):
         raise call.fields.wrong(name, "must be texts or token ids")
-    model = embedding_model(call, call.fields.optional_text("model"))
-    return call.fields.within_limits(name, texts_of_ids(model, rows, name))
+    tokenizer = embedding_model(call, call.fields.optional_text("model")).model.tokenizer
+    if not all(type(token) is int and 0 <= token < tokenizer.vocab_size for row in rows for token in row):
+        raise call.fields.wrong(name, f"must be texts, or token ids below {tokenizer.vocab_size}")
+    return call.fields.within_limits(name, list(tokenizer.decode_batch(rows)))
 
 
 async def info(call: Call) -> Response:
