@@ -31,7 +31,7 @@ from dikkat.nn.masks import causal_mask, valid_length_mask, window_mask
 Array = NDArray[np.float64]
 Allowed = NDArray[np.bool_]
 
-EXAMPLES = (pytest.param(1000, marks=pytest.mark.nightly), 200)
+EXAMPLES = (pytest.param(1000, marks=pytest.mark.nightly), 500)
 GRADIENT_EXAMPLES = (pytest.param(300, marks=pytest.mark.nightly), 150)
 DTYPES = (torch.float32, torch.bfloat16)
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}

@@ -42,9 +42,11 @@ def test_the_model_computes_with_the_sum_and_its_gradient_is_that_of_autograd() 
     sums = [base[name].detach().double() + SCALE * wanted[f"{name}.up"] @ wanted[f"{name}.down"] for name in matrices]
     sum((one**3).sum() for one in sums).backward()  # type: ignore[union-attr]
     for span in flat.spans:
-        torch.testing.assert_close(
-            span.of(flat.gradient).double(), wanted[span.name].grad, rtol=1e-5, atol=1e-4, msg=span.name
-        )
+        gradient = wanted[span.name].grad
+        assert gradient is not None
+        # of sums of float32 whose addends cancel: to some units of the last place of the largest
+        rounding = 1e-6 * float(gradient.abs().max())
+        torch.testing.assert_close(span.of(flat.gradient).double(), gradient, rtol=1e-5, atol=rounding, msg=span.name)
 
 
 def test_validation_and_saving_see_the_matrices_merged() -> None:
