@@ -109,10 +109,9 @@ class Embedder(OpenedModel):
             raise wrong_kind(run, config, msg("for which this version has no vectors"))
         # nothing is written, so that no shortlist is needed
         translator = Translator.of_request(request, all_words=True)
-        most = int(section(config, "data", run)["max_length"])
         model = section(config, "model", run)
         width, add_eos = int(model["model_dim"]), bool(model.get("add_source_eos", True))
-        most = longest_text(run, config, most, special=1)
+        most = longest_text(run, config, int(section(config, "data", run)["max_length"]), special=1)
         reading = TextReading(
             encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
             frame=lambda ids: source_ids(ids[:most], add_eos),

@@ -295,7 +295,6 @@ class Generator(OpenedModel):
             for row, token in zip(rows, writer.step(), strict=True):
                 yield row.feed(token, self.special_tokens.end, options.max_tokens)
             going = [index for index, row in enumerate(rows) if row.ended is None]
-            if len(going) < len(rows):
-                rows = [rows[index] for index in going]
-                if rows:
-                    writer.keep(going)
+            if 0 < len(going) < len(rows):
+                writer.keep(going)
+            rows = [rows[index] for index in going]
