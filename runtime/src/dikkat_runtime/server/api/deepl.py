@@ -63,8 +63,7 @@ async def remove(call: Call) -> Response:
 
 async def pairs(call: Call) -> Response:
     """Return the pairs of languages that glossaries can be for."""
-    models = call.catalog.of_kind("translator")
-    served = dict.fromkeys((normal(model.source), normal(model.target)) for model in models)
+    served = dict.fromkeys(model.pair for model in call.catalog.of_kind("translator"))
     rows = [{"source_lang": source, "target_lang": target} for source, target in served]
     return json_response({"supported_languages": rows})
 
@@ -74,14 +73,13 @@ def _named(call: Call) -> StoredGlossary:
 
 
 def _shown(glossary: StoredGlossary) -> dict[str, Any]:
-    created = datetime.fromtimestamp(glossary.created, UTC)
     return {
         "glossary_id": glossary.identity,
         "name": glossary.name,
         "ready": True,
         "source_lang": glossary.source,
         "target_lang": glossary.target,
-        "creation_time": created.isoformat(timespec="microseconds"),
+        "creation_time": datetime.fromtimestamp(glossary.created, UTC).isoformat(timespec="microseconds"),
         "entry_count": len(glossary.terms),
     }
 
