@@ -228,8 +228,7 @@ class NativeLanguageModel(NativeStack):
         The tokens of one call to a "prefix" model are a prefix, each token of which attends to all others.
         """
         length, total = tokens.shape[1], cache.length + tokens.shape[1]
-        sees_all = self.objective == "prefix"
-        mask = np.ones((1, 1, 1, total), bool) if sees_all else causal_mask(length, total)
+        mask = np.ones((1, 1, 1, total), bool) if self.objective == "prefix" else causal_mask(length, total)
         return self._logits(self.stack(tokens, mask, cache)[:, -count:].reshape(-1, self.width))
 
     def _logits(self, states: Array) -> Array:

@@ -313,8 +313,7 @@ _PART = fields(
 )
 _PARTS = required(model=TEXT, parts=list_of(_PART))
 _SIDE = required(tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
-_MAPS = required(source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
-)  # fmt: skip
+_MAPS = required(source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT)
 _COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefix=TEXT, glossary=TEXT)
 _COMPLETION = fields(("target",), target=TEXT, flags=list_of(TEXT), unplaced_terms=UNPLACED)
 _PAIR = required(model=TEXT, source=TEXT, target=TEXT)
