@@ -41,8 +41,7 @@ class NativeStack:
         bits = 4 if precision == "int4" else 8 if precision == "int8" and stack == "decoder" else 0
         self.weights = Weights(arrays, where, precision == "int8", threads, bits)
         layers = settings.encoder_layers if stack == "encoder" else settings.decoder_layers
-        shape = segments, settings.embedding_width
-        segment = self.weights.array("segment_embedding", *shape)[0] if segments else None
+        segment = self.weights.array("segment_embedding", segments, settings.embedding_width)[0] if segments else None
         self.stack = own = Stack(self.weights, settings, stack, layers, embedding, segment=segment)
         self.kernel: EncoderKernel | None = None
         """What encodes in place of the blocks of the stack, where it computes all of these."""

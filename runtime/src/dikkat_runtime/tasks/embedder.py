@@ -263,12 +263,11 @@ class CrossEmbedder:
                 ).fill(path)
             engine, precision = "torch", "float32"
         translator = Translator.load(run, precision, device, engine, threads=threads)
-        is_native = translator.info.name == "native"
-        contexts: Contexts = (
-            forced_attention(run, config).contexts
-            if is_native
-            else torch_factory().contexts(first_member(translator.engine))
-        )
+        contexts: Contexts
+        if translator.info.name == "native":
+            contexts = forced_attention(run, config).contexts
+        else:
+            contexts = torch_factory().contexts(first_member(translator.engine))
         most = int(section(config, "data", run)["max_length"])
         width = int(section(config, "model", run)["model_dim"])
         return cls(translator, contexts, longest_text(run, config, most, special=1), width)

@@ -213,8 +213,7 @@ async def features(call: Call) -> Response:
 
 
 def _without_formality(call: Call) -> set[str]:
-    models = call.catalog.of_kind("translator")
-    return {normal(model.target) for model in models if not model.model.knows_formality}
+    return {model.pair[1] for model in call.catalog.of_kind("translator") if not model.model.knows_formality}
 
 
 async def usage(call: Call) -> Response:
