@@ -82,7 +82,7 @@ CONFIDENCE = [
     Mutation("tests/unit/tasks/test_calibration.py::test_the_calibration_is_that_of_models_that_have_not_read_the_pair", f"{_TASKS}/confidence_fitting.py", "    weights[-1] += shift", "    weights[-1] -= shift"),
     Mutation("tests/unit/tasks/test_calibration.py::test_the_calibration_is_that_of_models_that_have_not_read_the_pair", f"{_TASKS}/confidence_fitting.py", "np.c_[features, is_reference]", "np.c_[features, 0 * is_reference]"),
     Mutation("tests/unit/tasks/test_lexicon.py::test_links_are_those_of_model_1_in_both_directions", f"{_TASKS}/lexicon.py", "_probabilities(own, cells, of_target)", "_probabilities(own, cells, of_source)"),
-    Mutation("tests/unit/tasks/test_lexicon.py::test_words_are_compared_as_they_are_linked", f"{_TASKS}/lexicon.py", "if is_copied and own == other", "if own == other and not is_copied"),
+    Mutation("tests/unit/tasks/test_lexicon.py::test_words_are_compared_as_they_are_linked", f"{_TASKS}/lexicon.py", "if is_copied:", "if not is_copied:"),
     Mutation("tests/unit/tasks/test_calibration.py::test_the_regression_is_that_of_the_formula", f"{_TASKS}/confidence.py", "[ridge] * features.shape[1] + [0.1]", "[0.1] * features.shape[1] + [ridge]"),
     Mutation("tests/unit/text/test_term_constraint.py::test_a_word_is_wanted_until_it_is_there_as_often_as_demanded_and_then_banned", f"{_RUNTIME}/engine/terms.py", "left = tuple(count - (number == complete[0]) for", "left = tuple(count - 0 * (number == complete[0]) for"),
     Mutation("tests/unit/text/test_term_constraint.py::test_a_word_is_wanted_until_it_is_there_as_often_as_demanded_and_then_banned", f"{_RUNTIME}/engine/terms.py", "if nodes[node].ends and not any(state.left[number] for number in nodes[node].ends)", "if False"),

@@ -117,12 +117,9 @@ def choose_engine(request: EngineRequest) -> EngineChoice:
         raise UsageError("int4 is for language models, classifiers and encoders; for a translator take int8")
     if engine == "torch":
         return EngineChoice(msg("the torch engine was asked for"), True, "float32", "")
-    where = str(request.run / CONFIG)
-    why = (
-        why_not_native(request.config, where)
-        if device == "cpu"
-        else msg("it is for processors, not for {device}", device)
-    )
+    why: str | None = msg("it is for processors, not for {device}", device)
+    if device == "cpu":
+        why = why_not_native(request.config, str(request.run / CONFIG))
     if why is None:
         return EngineChoice("", False, *choose_precision(request.run, precision))
     if engine == "native":

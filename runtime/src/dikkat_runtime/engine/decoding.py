@@ -115,10 +115,14 @@ class DecoderRows:
         if self._neighbours is not None:
             self._attach_neighbours(self._neighbours)
         self._listed, job.words = words, None if words is None else words.address
-        numbers = c_int64 * job.slots
-        self._rows = (numbers(*range(job.slots)), numbers(*(row // beam_size for row in range(job.slots))), numbers())
-        job.rows = job.slots
-        job.row_slots, job.row_owners, job.begun = map(ctypes.addressof, self._rows)
+        self._take_rows(range(job.slots), [row // beam_size for row in range(job.slots)])
+
+    def _take_rows(self, slots: Sequence[int], owners: Sequence[int]) -> None:
+        self._slots = slots
+        numbers = c_int64 * len(slots)
+        self._rows = (numbers(*slots), numbers(*owners), numbers())
+        self._job.rows = len(slots)
+        self._job.row_slots, self._job.row_owners, self._job.begun = map(ctypes.addressof, self._rows)
 
     def _position(self) -> Array:
         """Return what is added to the embeddings of the next step."""
@@ -302,8 +306,7 @@ def length_penalties(longest: int, alpha: float, forced: int = 0) -> Array:
 
 def _hypotheses(arrays: dict[str, Array], penalties: Array, n_best: int, forced: int) -> list[list[Hypothesis]]:
     """Return ended hypotheses, then cut ones, each by falling score, at most `n_best`, without the `forced` tokens."""
-    names = ("ended_tokens", "ended_lengths", "ended", "scores")
-    columns = [arrays[name][:, :n_best].tolist() for name in names]
+    columns = [arrays[name][:, :n_best].tolist() for name in ("ended_tokens", "ended_lengths", "ended", "scores")]
     collected = [
         [
             Hypothesis(tuple(tokens[forced : length - 1]), score, log_probability, finished=True)

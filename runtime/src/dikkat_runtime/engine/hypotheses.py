@@ -170,9 +170,6 @@ def allocated(
     # a higher number is a worse candidate
     order = [furthest, *sorted((bank for bank in banks if bank != furthest), key=lambda bank: banks[bank][0])]
     share = max(1, count // len(banks))
-    chosen = [number for bank in order for number in banks[bank][:share]][:count]
-    if len(chosen) < count:
-        taken = set(chosen)
-        rest = (number for number in range(len(candidates)) if number not in taken)
-        chosen += [number for number, _ in zip(rest, range(count - len(chosen)), strict=False)]
-    return sorted(chosen)
+    chosen = [number for bank in order for number in banks[bank][:share]]
+    rest = sorted(set(range(len(candidates))).difference(chosen))
+    return sorted([*chosen, *rest][:count])

@@ -47,7 +47,6 @@ class StepDecoder(BeamDecoder):
         """`beam_size` rows for each source of `memory`, each of which looks at its `neighbours`."""
         super().__init__(weights, memory, beam_size, threads, neighbours)
         self.limit = weights.max_length
-        self._slots = list(range(self._job.slots))
         layers, heads = weights.settings.decoder_layers, weights.settings.num_heads
         # only the weights of the last layer are read
         self._looked_at = full((self._job.slots, heads, self._job.source_length), 0.0)
@@ -124,13 +123,6 @@ class StepDecoder(BeamDecoder):
         arrays["tokens"].flat[: self._job.rows] = [row.tokens[-1] for sentence in sentences for row in sentence.rows]
         hypotheses = self._searched(arrays, n_best, early_stop_rank)
         return self._sound([hypotheses[sentence.number] for sentence in sentences])
-
-    def _take_rows(self, slots: list[int], owners: Sequence[int]) -> None:
-        self._slots = slots
-        numbers = c_int64 * len(slots)
-        self._rows = (numbers(*slots), numbers(*owners), numbers())
-        self._job.rows = len(slots)
-        self._job.row_slots, self._job.row_owners, self._job.begun = map(ctypes.addressof, self._rows)
 
     def top(self, values: Array, k: int) -> tuple[Array, Array]:
         """Return the `k` largest of each row (N, M) and their indices, the lowest index first among equals."""

@@ -41,8 +41,7 @@ class NativeStack:
         bits = 4 if precision == "int4" else 8 if precision == "int8" and stack == "decoder" else 0
         self.weights = Weights(arrays, where, precision == "int8", threads, bits)
         layers = settings.encoder_layers if stack == "encoder" else settings.decoder_layers
-        shape = segments, settings.embedding_width
-        segment = self.weights.array("segment_embedding", *shape)[0] if segments else None
+        segment = self.weights.array("segment_embedding", segments, settings.embedding_width)[0] if segments else None
         self.stack = own = Stack(self.weights, settings, stack, layers, embedding, segment=segment)
         self.kernel: EncoderKernel | None = None
         """What encodes in place of the blocks of the stack, where it computes all of these."""
@@ -228,8 +227,7 @@ class NativeLanguageModel(NativeStack):
         The tokens of one call to a "prefix" model are a prefix, each token of which attends to all others.
         """
         length, total = tokens.shape[1], cache.length + tokens.shape[1]
-        sees_all = self.objective == "prefix"
-        mask = np.ones((1, 1, 1, total), bool) if sees_all else causal_mask(length, total)
+        mask = np.ones((1, 1, 1, total), bool) if self.objective == "prefix" else causal_mask(length, total)
         return self._logits(self.stack(tokens, mask, cache)[:, -count:].reshape(-1, self.width))
 
     def _logits(self, states: Array) -> Array:

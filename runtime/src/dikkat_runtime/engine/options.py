@@ -63,11 +63,10 @@ class DecodingOptions:
     def __post_init__(self) -> None:
         # Above 5 only the length decides the ranking, and length ** alpha leaves the range of float32.
         _check_limit("length_penalty", self.length_penalty, "between 0 and 5", 0 <= self.alpha <= 5)
-        in_range = 0 <= self.max_length_factor <= 100
-        _check_limit("max_length_factor", self.max_length_factor, "between 0 and 100", in_range)
-        offset = self.max_length_offset
+        factor, offset = self.max_length_factor, self.max_length_offset
+        _check_limit("max_length_factor", factor, "between 0 and 100", 0 <= factor <= 100)
         _check_limit("max_length_offset", offset, "a whole number of at least 0", type(offset) is int and offset >= 0)
-        if self.max_length_factor == 0 and offset == 0:
+        if factor == 0 and offset == 0:
             raise UsageError("max_length_factor and max_length_offset must not both be 0: no token would fit")
         size, penalty = self.no_repeat_ngram, self.repetition_penalty
         _check_limit("no_repeat_ngram", size, "a whole number of at least 0", type(size) is int and size >= 0)
@@ -221,8 +220,7 @@ def top(values: Array, k: int, threads: int) -> tuple[Array, Array]:
     """Return the `k` largest of each row (N, M) and their indices, (N, k) each, the lowest index first among equals."""
     values, (rows, width) = aligned(values), values.shape
     largest, indices = empty((rows, k)), empty((rows, k), np.int64)
-    sizes = rows, width, k
-    library()[0].top_entries(address(values), *sizes, address(largest), address(indices), threads)
+    library()[0].top_entries(address(values), rows, width, k, address(largest), address(indices), threads)
     return largest, indices
 
 

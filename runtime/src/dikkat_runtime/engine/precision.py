@@ -95,9 +95,8 @@ class PrecisionRecord:
 
     def __str__(self) -> str:
         if self.has_too_few:
-            fewest = MEASURES[self.measure].fewest
             return msg("{count:,} validation texts are too few to choose int8; at least {minimum} are needed").fill(
-                self.count, fewest
+                self.count, MEASURES[self.measure].fewest
             )
         name = "" if self.precision == "int8" else "int8 "
         return msg("{name}{change} on the validation part", name, self.change)

@@ -257,8 +257,7 @@ def _target_prefix(model: Mapping[str, Any], where: str) -> int | None:
     value = model.get("target_prefix")
     if value is None:
         return None
-    sizes = model.get("target_vocab_size"), model.get("vocab_size")
-    size = next(size for size in sizes if size is not None)
+    size = next(size for size in (model.get("target_vocab_size"), model.get("vocab_size")) if size is not None)
     if type(value) is not int or type(size) is not int or not EOS_ID < value < size:
         raise DataError(
             "{where}: damaged: model.target_prefix must be an entry of the vocabulary, not {value}", where, repr(value)

@@ -42,8 +42,7 @@ class Shortlist:
 
         The end marks of both sides count.
         """
-        pieces = {*source, EOS_ID}
-        listed = [self.words[self.starts[piece] : self.starts[piece + 1]] for piece in pieces]
+        listed = [self.words[self.starts[piece] : self.starts[piece + 1]] for piece in {*source, EOS_ID}]
         return np.unique(np.concatenate([self.always, *listed]))
 
 

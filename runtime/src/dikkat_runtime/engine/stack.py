@@ -36,9 +36,9 @@ class KeyValueCache:
         if layer == len(self.layers):
             self.layers.append((key[:, :, :0], value[:, :, :0]))
         if end > self.layers[layer][0].shape[2]:
-            capacity = max(FIRST_CAPACITY, 2 * end)
-            before = self.layers[layer]
-            self.layers[layer] = self._grown(before[0], capacity), self._grown(before[1], capacity)
+            more = ((0, 0), (0, 0), (0, max(FIRST_CAPACITY, 2 * end) - self.length), (0, 0))
+            keys, values = (np.pad(before[:, :, : self.length], more) for before in self.layers[layer])
+            self.layers[layer] = keys, values
         keys, values = self.layers[layer]
         keys[:, :, self.length : end], values[:, :, self.length : end] = key, value
         return keys[:, :, :end], values[:, :, :end]
@@ -50,12 +50,6 @@ class KeyValueCache:
     def keep(self, rows: list[int]) -> None:
         """Keep only these rows."""
         self.layers = [(key[rows], value[rows]) for key, value in self.layers]
-
-    def _grown(self, before: Array, capacity: int) -> Array:
-        rows, groups, _, width = before.shape
-        grown = np.empty((rows, groups, capacity, width), np.float32)
-        grown[:, :, : self.length] = before[:, :, : self.length]
-        return grown
 
 
 class Linear:
@@ -190,8 +184,7 @@ class Stack:
         self.embedding = read(embedding, self._rows, width)
         self.scale = np.float32(math.sqrt(width) if settings.scale_embeddings else 1.0)
         self.blocks = [Block(weights, f"{name}.blocks.{number}", settings) for number in range(layers)]
-        is_post = settings.norm_placement == "post"
-        self.final_norm = None if is_post else Norm(weights, f"{name}.final_norm", settings)
+        self.final_norm = None if settings.norm_placement == "post" else Norm(weights, f"{name}.final_norm", settings)
         norm = "embedding_norm" if settings.embedding_dim is None else "embedding_norm.norm"
         self.embedding_norm = Norm(weights, norm, settings, width) if settings.embedding_norm else None
         self.widen: Linear | None = None

@@ -11,6 +11,7 @@ of the constraint is met (Post and Vilar 2018).
 
 import math
 from collections.abc import Callable, Collection, Sequence
+from functools import reduce
 
 import numpy as np
 
@@ -102,8 +103,7 @@ def _ranked(
                 if row.log_probability > NEVER:
                     left = sentence.cap - steps.length + 1
                     constrain(limited[index * beam_size + number], row, sentence.constraint, left)
-    constraints = [sentence.constraint for sentence in sentences if sentence.constraint is not None]
-    reads = any(constraint.reads_attention for constraint in constraints)
+    reads = any(sentence.constraint.reads_attention for sentence in sentences if sentence.constraint is not None)
     step_attention = steps.attention() if reads else None
     per_row = min(count, limited.shape[1])
     _, indices = steps.top(limited, per_row)
@@ -315,15 +315,12 @@ class ResumableSearch:
         options, steps = self._options, self._steps
         (cap,) = length_caps([self._source_length], options, [constraint], steps.limit)
         kept = list(kept[: cap - 1])
-        state, log_probability = constraint.start, self._read(kept)
-        for token in kept:
-            state = constraint.after(state, token)
+        state, log_probability = reduce(constraint.after, kept, constraint.start), self._read(kept)
         rows = [Row(kept, log_probability if rank == 0 else NEVER, state) for rank in range(self._beam_size)]
         if self._beam_size > 1:
             steps.continue_from([0] * self._beam_size, [0] * self._beam_size)
-        _, n_best = beam_of(options)
         penalties = length_penalties(cap, options.alpha, steps.forced)
-        return search_on(steps, options, n_best, penalties, [Sentence(0, cap, rows, constraint)])[0]
+        return search_on(steps, options, beam_of(options)[1], penalties, [Sentence(0, cap, rows, constraint)])[0]
 
     def _read(self, kept: Sequence[int]) -> np.float32:
         """Feed all new tokens but the last; return the log-probability of all."""

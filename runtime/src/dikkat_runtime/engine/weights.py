@@ -268,8 +268,7 @@ def decoder_layers(weights: Weights, settings: ModelSettings) -> tuple[list[Line
             weights.linear(f"{block}.feed_forward.outer", width, hidden),
         ]
         sources.append(weights.linear(cross, 3 * joined, width, slice(joined, None)))
-        parts = ("self", "cross", "feed_forward")
-        norms += [_residual_norm(weights, settings, f"{block}.{part}") for part in parts]
+        norms += [_residual_norm(weights, settings, f"{block}.{part}") for part in ("self", "cross", "feed_forward")]
     return linears, sources, _in_order(weights, settings, norms, "decoder")
 
 
@@ -313,17 +312,16 @@ class WordRows:
         starts = aligned(np.array([0, *accumulate(map(len, ids))]), np.int64)
         joined = aligned(np.concatenate(ids), np.int32)
         if self._weights is None:
-            return WordsOfBatch(Words(address(starts), address(joined)), (starts, joined))
+            return WordsOfBatch(starts, joined)
         arrays = aligned(self._scales[joined]), aligned(self._biases[joined]), aligned(self._shifts[joined], np.int32)
-        rows = map(address, (starts, joined, self._weights, *arrays))
-        return WordsOfBatch(Words(*rows), (starts, joined, self._weights, *arrays))
+        return WordsOfBatch(starts, joined, self._weights, *arrays)
 
 
 class WordsOfBatch:
     """The words of the sentences of a batch, which must live as long as C reads them."""
 
-    def __init__(self, job: Words, kept: tuple[Array, ...]) -> None:
-        self._job, self._kept = job, kept
+    def __init__(self, *arrays: Array) -> None:
+        self._job, self._kept = Words(*map(address, arrays)), arrays
 
     @property
     def address(self) -> int:

@@ -20,7 +20,7 @@ from dikkat_runtime import __version__
 from dikkat_runtime.server import api
 from dikkat_runtime.server.call import Call, Services
 from dikkat_runtime.server.dialects import OWN, dialect_of, json_response
-from dikkat_runtime.server.endpoint import Endpoint, serve
+from dikkat_runtime.server.endpoint import GET, Endpoint, serve
 from dikkat_runtime.server.request_error import Kind, RequestError
 from dikkat_runtime.server.schemas import TEXT, fields, required
 
@@ -104,12 +104,11 @@ async def metrics(call: Call) -> Response:
 
 
 _STATUS = required(status=TEXT)
-_GET = ("GET",)
 
 _PROBES = [
-    Endpoint(_GET, "/health", health, OWN, "Tell that the server is alive.", _STATUS, needs_key=False),
-    Endpoint(_GET, "/ready", ready, OWN, "Tell whether requests are taken.", _STATUS, needs_key=False),
-    Endpoint(_GET, "/metrics", metrics, OWN, "Show counters.", TEXT, media_type=_PROMETHEUS),
+    Endpoint(GET, "/health", health, OWN, "Tell that the server is alive.", _STATUS, needs_key=False),
+    Endpoint(GET, "/ready", ready, OWN, "Tell whether requests are taken.", _STATUS, needs_key=False),
+    Endpoint(GET, "/metrics", metrics, OWN, "Show counters.", TEXT, media_type=_PROMETHEUS),
 ]
 """The routes of probes."""
 
@@ -195,7 +194,7 @@ def build_application(services: Services) -> Application:
     async def openapi(call: Call) -> Response:
         return json_response(description)
 
-    own = Endpoint(("GET",), "/openapi.json", openapi, OWN, "Describe all routes.", fields(), needs_key=False)
+    own = Endpoint(GET, "/openapi.json", openapi, OWN, "Describe all routes.", fields(), needs_key=False)
 
     @asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:

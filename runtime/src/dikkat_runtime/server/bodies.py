@@ -70,9 +70,7 @@ async def read_body(
     if not body:
         return {}
     if declared == FORM:
-        if len(body) <= _QUICK:
-            return _collected(_parsed_query(body))
-        return _collected(await in_thread(_parsed_query, body))
+        return _collected(_parsed_query(body) if len(body) <= _QUICK else await in_thread(_parsed_query, body))
     if declared == JSON or declared.endswith("+json") or body.lstrip()[:1] in (b"{", b"["):
         values = sum(map(body.count, (b",", b"[", b"{")))
         if values > _MAX_VALUES:
@@ -84,10 +82,7 @@ async def read_body(
 
 def header(request: Request, name: bytes) -> str:
     """Return a header by its name in small letters, empty where there is none; faster than those of the framework."""
-    for key, value in request.scope["headers"]:
-        if key == name:
-            return str(value, "latin-1")
-    return ""
+    return next((str(value, "latin-1") for key, value in request.scope["headers"] if key == name), "")
 
 
 async def _chunks(request: Request, most: int, share: Share) -> AsyncGenerator[bytes, None]:

@@ -24,6 +24,7 @@ from dikkat_runtime.server.request_error import ClientGone, Kind, RequestError
 Handler = Callable[[Call], Awaitable[Response]]
 Schema = Mapping[str, Any]
 
+GET, POST, BOTH = ("GET",), ("POST",), ("GET", "POST")
 GONE = 499
 """Status in the counters of a request whose client has left; nobody receives it."""
 

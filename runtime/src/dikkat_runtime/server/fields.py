@@ -30,9 +30,7 @@ class Fields:
 
     def section(self, name: str) -> "Fields":
         """Return the fields inside a field; none where it is not given."""
-        value = self._values.get(name)
-        if value is None:
-            value = {}
+        value = self._values[name] if name in self else {}
         if not isinstance(value, Mapping):
             raise self.wrong(name, "must be an object")
         return Fields(value, self._limits, self._kind)

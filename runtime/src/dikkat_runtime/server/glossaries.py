@@ -31,9 +31,7 @@ class StoredGlossary:
 
 async def glossary_of(terms: Collection[Term], language: str) -> Glossary:
     """Return the glossary of these terms; of many, it is made next to the event loop."""
-    if len(terms) <= _MAX_INLINE_TERMS:
-        return Glossary(terms, language)
-    return await in_thread(Glossary, terms, language)
+    return Glossary(terms, language) if len(terms) <= _MAX_INLINE_TERMS else await in_thread(Glossary, terms, language)
 
 
 class GlossaryStore:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -274,11 +274,8 @@ def split_spec(spec: str) -> tuple[str, Path]:
 def _languages(name: str, path: Path) -> tuple[str, str]:
     """Return the languages of the run, else those of a name like en-fr."""
     data = read_config(path).get("data")
-    pair = (
-        [str(data.get(key) or "") for key in ("source_language", "target_language")] if isinstance(data, dict) else []
-    )
-    if len(pair) == 2 and all(pair):
-        return pair[0], pair[1]
+    if isinstance(data, dict) and data.get("source_language") and data.get("target_language"):
+        return str(data["source_language"]), str(data["target_language"])
     named = name.split("-")
     if len(named) == 2 and all(part.isalpha() and 2 <= len(part) <= 3 for part in named):
         return named[0], named[1]
@@ -375,12 +372,9 @@ class Catalog:
 
     def translator(self, source: str, target: str) -> ServedModel | None:
         """Return the first translator between two languages, whichever codes a client writes."""
-        for from_code in candidates(source):
-            for to_code in candidates(target):
-                for model in self.of_kind("translator"):
-                    if model.pair == (from_code, to_code):
-                        return model
-        return None
+        first = {model.pair: model for model in reversed(self.of_kind("translator"))}
+        pairs = product(candidates(source), candidates(target))
+        return next((first[pair] for pair in pairs if pair in first), None)
 
     def _load(self, spec: str) -> ServedModel:
         model = load_model(spec, self._precision, self._threads, all_words=self._all_words)
@@ -404,10 +398,9 @@ def _check_names(models: Sequence[ServedModel], specs: Sequence[str]) -> None:
                 other.path, model.path, model.name
             )
         names[model.name] = model
-        pair = normal(model.source), normal(model.target)
-        first = pairs.setdefault(pair, model) if model.kind == "translator" else model
+        first = pairs.setdefault(model.pair, model) if model.kind == "translator" else model
         if first is not model and not split_spec(spec)[0]:
             raise UsageError(
                 "{first} and {second} both translate {source} to {target}; name the second one, NAME={second}, "
                 "so that clients can ask for it"
-            ).fill(first.path, model.path, pair[0], pair[1])
+            ).fill(first.path, model.path, *model.pair)

@@ -1,6 +1,6 @@
 """Pieces of JSON schema that several interfaces share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 Schema = Mapping[str, Any]
@@ -31,15 +31,15 @@ def whole(low: int, high: int) -> Schema:
     return {"type": "integer", "minimum": low, "maximum": high}
 
 
-def fields(required: Sequence[str] = (), **properties: Schema) -> Schema:
-    """Return the schema of an object, which may have other fields in addition to these."""
-    schema: dict[str, Any] = {"type": "object", "properties": {name: dict(own) for name, own in properties.items()}}
-    return schema | ({"required": list(required)} if required else {})
+def fields(required: Mapping[str, Schema] | None = None, /, **others: Schema) -> Schema:
+    """Return the schema of an object with the `required` fields, which may have the `others` and yet others."""
+    properties = {name: dict(own) for name, own in {**(required or {}), **others}.items()}
+    return {"type": "object", "properties": properties} | ({"required": list(required)} if required else {})
 
 
 def required(**properties: Schema) -> Schema:
     """Return the schema of an object that has all of these fields."""
-    return fields(tuple(properties), **properties)
+    return fields(properties)
 
 
 TEXTS: Schema = either(TEXT, {"type": "array", "items": {"type": "string"}, "minItems": 1})

@@ -207,17 +207,15 @@ class SegmentQueue:
 
     def _next_key(self) -> Hashable | None:
         """Return the key of the next segment: interactive and old ones by age, then bulk by age."""
-        best: tuple[tuple[bool, int], Hashable] | None = None
+        ranked = list[tuple[bool, int, Hashable]]()
         for key, lane in list(self._lanes.items()):
-            heads = [(False, _head(lane.interactive)), (True, _head(lane.bulk))]
-            for is_bulk, head in heads:
+            for is_bulk, head in ((False, _head(lane.interactive)), (True, _head(lane.bulk))):
                 if head is not None:
-                    rank = is_bulk and not self._is_old(head), head.order
-                    if best is None or rank < best[0]:
-                        best = rank, key
+                    ranked.append((is_bulk and not self._is_old(head), head.order, key))
             if not lane.interactive and not lane.bulk:
                 del self._lanes[key]
-        return best[1] if best else None
+        # no two segments have one order, so that keys are never compared
+        return min(ranked)[2] if ranked else None
 
     def _is_old(self, segment: Segment) -> bool:
         return self._clock() - segment.since >= self._limits.ageing_seconds
@@ -298,8 +296,7 @@ class StreamTable:
         """The estimated time until one more text would be begun."""
         if len(self.waiting) + len(self.active) < MAX_ACTIVE:
             return 0.0
-        tokens = sum(stream.most_tokens for stream in (*self.waiting, *self.active))
-        return tokens * self._rate.seconds_per_token
+        return self._rate.seconds_per_token * sum(stream.most_tokens for stream in (*self.waiting, *self.active))
 
     def check(self) -> None:
         """Raise `RequestError` where a new text would wait longer than the limit."""

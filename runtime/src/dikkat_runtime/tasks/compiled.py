@@ -63,8 +63,7 @@ class ConstraintCompiler:
     def after_space(self, form: str) -> tuple[int, ...]:
         """Return the tokens of a form that stands after another word."""
         if form not in self._after_space:
-            spaced = form if self._tokenizer.token_bytes.leading_space else f" {form}"
-            self._after_space[form] = self._encoded(spaced)
+            self._after_space[form] = self._encoded(form if self._tokenizer.token_bytes.leading_space else f" {form}")
         return self._after_space[form]
 
     def _word_borders(self, may_take_suffixes: bool) -> WordBorders:
@@ -77,10 +76,9 @@ class ConstraintCompiler:
         """Return all ways to write a form; none where the vocabulary has no tokens for it."""
         if form not in self._spelled:
             first = capitalized(form, self._language)
-            ways = [
-                *self._adjacent(form),
-                *(() if first == form else (Spelling(self._encoded(first), "at the start"),)),
-            ]
+            ways = self._adjacent(form)
+            if first != form:
+                ways.append(Spelling(self._encoded(first), "at the start"))
             self._spelled[form] = tuple(
                 spelling for spelling in dict.fromkeys(ways) if spelling.tokens and UNK_ID not in spelling.tokens
             )

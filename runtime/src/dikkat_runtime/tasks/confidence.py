@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
@@ -22,13 +21,11 @@ from dikkat_runtime.run.strict_json import parse_json
 from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.tasks.aligner import token_spans
 from dikkat_runtime.tasks.batches import by_length
-from dikkat_runtime.tasks.lexicon import Lexicon, WordLinks
+from dikkat_runtime.tasks.lexicon import Ids, Lexicon, Matrix, WordLinks
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.repetition import is_loop
 from dikkat_runtime.text.tokenizer import Tokenizer
 
-Matrix = NDArray[np.float64]
-Ids = NDArray[np.int64]
 _ROUNDS = 50
 _MAX_VALUE = 30.0
 """Largest logit; beyond it a probability is 0 or 1 in float64."""

@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from dikkat_runtime.engine.hypotheses import TokenScores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.run.manifest import checked
-from dikkat_runtime.tasks.confidence import Calibration, Logistic, Matrix, PairScorer, features_of, words_of
-from dikkat_runtime.tasks.lexicon import Lexicon
+from dikkat_runtime.tasks.confidence import Calibration, Logistic, PairScorer, features_of, words_of
+from dikkat_runtime.tasks.lexicon import Ids, Lexicon, Matrix
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 ORDERS = range(1, 7)
@@ -29,23 +29,17 @@ BETA = 2.0
 def chrf(text: str, reference: str) -> float:
     """Return the character F-score from 0 to 100 of n-grams up to six, recall counted twice, without white space."""
     ours, others = "".join(text.split()), "".join(reference.split())
-    precisions, recalls = list[float](), list[float]()
+    shares = list[tuple[float, float]]()
     for order in ORDERS:
-        own, wanted = _ngrams(ours, order), _ngrams(others, order)
-        if not own or not wanted:
-            continue
-        common = sum((own & wanted).values())
-        precisions.append(common / sum(own.values()))
-        recalls.append(common / sum(wanted.values()))
-    if not precisions:
+        own, wanted = (Counter(text[i : i + order] for i in range(len(text) - order + 1)) for text in (ours, others))
+        if own and wanted:
+            common = (own & wanted).total()
+            shares.append((common / own.total(), common / wanted.total()))
+    if not shares:
         return 100.0 if ours == others else 0.0
-    precision, recall = sum(precisions) / len(precisions), sum(recalls) / len(recalls)
+    precision, recall = (sum(column) / len(shares) for column in zip(*shares, strict=True))
     divisor = BETA**2 * precision + recall
     return 100.0 * (1 + BETA**2) * precision * recall / divisor if divisor else 0.0
-
-
-def _ngrams(text: str, order: int) -> Counter[str]:
-    return Counter(text[start : start + order] for start in range(len(text) - order + 1))
 
 
 PLANTED_SHARE = 6
@@ -137,7 +131,7 @@ def fit_calibration(
 
 def judged(outputs: Sequence[str], references: Sequence[str]) -> tuple[list[bool], str]:
     """Return which translations are right, and the definition of right."""
-    exact = [_plain(output) == _plain(reference) for output, reference in zip(outputs, references, strict=True)]
+    exact = [output.split() == reference.split() for output, reference in zip(outputs, references, strict=True)]
     if sum(exact) >= EXACT_SHARE * len(exact):
         return exact, msg("equal to the reference")
     good = [chrf(output, reference) >= GOOD_CHRF for output, reference in zip(outputs, references, strict=True)]
@@ -169,7 +163,7 @@ def with_error(text: str, others: Sequence[str], seed: int) -> str:
     return " ".join(words)
 
 
-def _calibrated(features: Matrix, labels: Matrix, right: Sequence[bool], pair_of: NDArray[np.int64]) -> Logistic:
+def _calibrated(features: Matrix, labels: Matrix, right: Sequence[bool], pair_of: Ids) -> Logistic:
     """Return weights from all rows; a model that read none of its pairs fits scale and intercept on the first."""
     count, folds = len(right), pair_of % FOLDS
     is_reference = np.arange(len(features)) >= count
@@ -188,7 +182,3 @@ def _fitted(features: Matrix, labels: Matrix, is_reference: NDArray[np.bool_]) -
     """Return the model of own translations, fitted with references, whose intercept is another."""
     model = Logistic.fit(np.c_[features, is_reference], labels.tolist())
     return Logistic(np.delete(model.weights, -2))
-
-
-def _plain(text: str) -> str:
-    return " ".join(text.split())

@@ -213,8 +213,7 @@ class CorrectionMemory:
         """
         self._engine, self._tokenizers, self._languages = engine, tokenizers, languages
         self._reading, self._surrogates, self._longest = reading, surrogates, longest
-        self._indices: WeakKeyDictionary[KnownTranslations, tuple[Sequence[tuple[str, str]], NearIndex]]
-        self._indices = WeakKeyDictionary()
+        self._indices = WeakKeyDictionary[KnownTranslations, tuple[Sequence[tuple[str, str]], NearIndex]]()
         self._states: dict[tuple[str, str], Neighbours] = {}
 
     def neighbours(self, known: Sequence[KnownTranslations], texts: Sequence[str]) -> list[Neighbours | None]:

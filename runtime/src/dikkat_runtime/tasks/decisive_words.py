@@ -78,9 +78,7 @@ def _words(text: str, spans: Sequence[tuple[int, int]]) -> list[tuple[int, int]]
 
 def _may_part(before: str, after: str) -> bool:
     """Return whether a word may end between two adjacent characters."""
-    if unicodedata.category(after).startswith("M"):
-        return False
-    return bool(_UNSPACED.match(before) or _UNSPACED.match(after))
+    return unicodedata.category(after)[0] != "M" and bool(_UNSPACED.match(before) or _UNSPACED.match(after))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -99,8 +97,7 @@ class DecisiveWords:
 
     def strongest(self, most: int) -> list[tuple[str, float]]:
         """Return the `most` words without which the label would lose or gain most."""
-        ranked = sorted(zip(self.words, self.occlusion.tolist(), strict=True), key=lambda pair: -abs(pair[1]))
-        return ranked[:most]
+        return sorted(zip(self.words, self.occlusion.tolist(), strict=True), key=lambda pair: -abs(pair[1]))[:most]
 
 
 def decisive_words(classifier: Classifier, text: str) -> list[DecisiveWords]:

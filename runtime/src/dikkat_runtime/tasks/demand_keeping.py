@@ -73,7 +73,8 @@ class LossJudge:
             scores = forced_scores(self._engine, memory, ids, scored=False)
             for index, item, *both in zip(batch, own, scores[::2], scores[1::2], strict=True):
                 free, bound = (one.attention[:, : len(item.source_ids)] for one in both)
-                lost[asked[index]] = _falls(free, bound) or self._is_elsewhere(item, free, bound)
+                fall = np.max(free.max(axis=0) - bound.max(axis=0), initial=0.0)
+                lost[asked[index]] = bool(fall >= UNCOVERED) or self._is_elsewhere(item, free, bound)
         return lost
 
     def _is_elsewhere(self, item: Rewritten, free: Array, bound: Array) -> bool:
@@ -105,10 +106,6 @@ def counts_differ(item: Rewritten) -> bool:
     in_free, more = Counter(before), Counter(after)
     repeated = sum(1 for word, count in more.items() if count > max(1, in_free[word]))
     return repeated >= REPEATED or len(after) < SHORT * len(before)
-
-
-def _falls(free: Array, bound: Array) -> bool:
-    return bool(np.max(free.max(axis=0) - bound.max(axis=0), initial=0.0) >= UNCOVERED)
 
 
 def _words(text: str) -> list[str]:

@@ -109,10 +109,9 @@ class Embedder(OpenedModel):
             raise wrong_kind(run, config, msg("for which this version has no vectors"))
         # nothing is written, so that no shortlist is needed
         translator = Translator.of_request(request, all_words=True)
-        most = int(section(config, "data", run)["max_length"])
         model = section(config, "model", run)
         width, add_eos = int(model["model_dim"]), bool(model.get("add_source_eos", True))
-        most = longest_text(run, config, most, special=1)
+        most = longest_text(run, config, int(section(config, "data", run)["max_length"]), special=1)
         reading = TextReading(
             encode=lambda texts: translator.tokenizer.encode_batch(texts, translator.language),
             frame=lambda ids: source_ids(ids[:most], add_eos),
@@ -264,12 +263,11 @@ class CrossEmbedder:
                 ).fill(path)
             engine, precision = "torch", "float32"
         translator = Translator.load(run, precision, device, engine, threads=threads)
-        is_native = translator.info.name == "native"
-        contexts: Contexts = (
-            forced_attention(run, config).contexts
-            if is_native
-            else torch_factory().contexts(first_member(translator.engine))
-        )
+        contexts: Contexts
+        if translator.info.name == "native":
+            contexts = forced_attention(run, config).contexts
+        else:
+            contexts = torch_factory().contexts(first_member(translator.engine))
         most = int(section(config, "data", run)["max_length"])
         width = int(section(config, "model", run)["model_dim"])
         return cls(translator, contexts, longest_text(run, config, most, special=1), width)

@@ -225,13 +225,9 @@ class Generator(OpenedModel):
         continuations: list[list[Continuation]] = [[] for _ in prompts]
         # prompts of one length go side by side, so that nothing is padded
         for length in sorted({len(prompt_ids) for prompt_ids in ids}):
-            indices = [
-                index for index, prompt_ids in enumerate(ids) if len(prompt_ids) == length for _ in range(samples)
-            ]
-            rows = [
-                _Row(number % samples, TextStream(self.tokenizer, ids[index], stop))
-                for number, index in enumerate(indices)
-            ]
+            indices = [index for index, own in enumerate(ids) if len(own) == length for _ in range(samples)]
+            streams = [TextStream(self.tokenizer, ids[index], stop) for index in indices]
+            rows = [_Row(number % samples, stream) for number, stream in enumerate(streams)]
             for _ in self._write(rows, [ids[index] for index in indices], options):
                 pass
             for row, index in zip(rows, indices, strict=True):
@@ -295,7 +291,6 @@ class Generator(OpenedModel):
             for row, token in zip(rows, writer.step(), strict=True):
                 yield row.feed(token, self.special_tokens.end, options.max_tokens)
             going = [index for index, row in enumerate(rows) if row.ended is None]
-            if len(going) < len(rows):
-                rows = [rows[index] for index in going]
-                if rows:
-                    writer.keep(going)
+            if 0 < len(going) < len(rows):
+                writer.keep(going)
+            rows = [rows[index] for index in going]

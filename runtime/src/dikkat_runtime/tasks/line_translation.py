@@ -213,13 +213,11 @@ class LineTranslator:
         with_words = [has_words(safe.text) for safe in protected]
         cut = self._cut([safe for safe, has in zip(protected, with_words, strict=True) if has])
         lines = []
-        for number, (text, safe, has) in enumerate(zip(texts, protected, with_words, strict=True)):
+        rows = zip(texts, protected, with_words, prefixes, strict=True)
+        for number, (text, safe, has, prefix) in enumerate(rows, start=before):
             segments = next(cut) if has else Segments([Piece(text, ())])
-            prefix = prefixes[number]
-            typed = UNTYPED
-            if prefix:
-                typed = shared_out(safe.marked(prefix), segments.pieces, self._reading.languages)
-            lines.append(_Line(text, safe if has else Protected(text), segments, typed, before + number))
+            typed = shared_out(safe.marked(prefix), segments.pieces, self._reading.languages) if prefix else UNTYPED
+            lines.append(_Line(text, safe if has else Protected(text), segments, typed, number))
         return lines
 
     def _cut(self, lines: Sequence[Protected]) -> Iterator[Segments]:

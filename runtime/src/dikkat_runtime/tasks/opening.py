@@ -181,18 +181,15 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
     """Return the native engine with the weights of a classifier's run."""
     run = request.run
     head_config, labels = section(request.config, "classifier", run), labels_of(run, request.config)
-    pooling = _known(run, "classifier", head_config, "pooling", "mean", _POOLINGS)
     objective = _known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES)
-    transform = _known(run, "classifier", head_config, "transform", None, (None, *_TRANSFORMS))
-    norm = _known(run, "classifier", head_config, "transform_norm", False, (False, True))
     make = partial(
         NativeClassifier,
-        pooling=pooling,
+        pooling=_known(run, "classifier", head_config, "pooling", "mean", _POOLINGS),
         outputs=len(labels),
         is_binary=objective == "binary",
         per_token=request.config["task"] == "tagger",
-        transform=transform,
-        transform_norm=norm,
+        transform=_known(run, "classifier", head_config, "transform", None, (None, *_TRANSFORMS)),
+        transform_norm=_known(run, "classifier", head_config, "transform_norm", False, (False, True)),
     )
     return _native_stack(make, request, precision)
 

@@ -103,8 +103,7 @@ class Reading:
         text = straightened(typed, self._known)
         pairs = inner_pairs(typed, self._known, self.unmet_marks())
         paired = {index for pair in pairs for index in pair}
-        ordinals = writes_ordinals(self.languages[0])
-        spans = symbol_spans(text, self._known, has_ordinals=ordinals, skipped=paired)
+        spans = symbol_spans(text, self._known, has_ordinals=writes_ordinals(self.languages[0]), skipped=paired)
         symbols = [(start, end, text[start:end]) for start, end in spans]
         # a space inside a mark belongs to it
         spaced = [
@@ -155,9 +154,7 @@ class Reading:
         if manner == USUAL or not translation.strip():
             return translation
         text = cased(translation, manner.case, self.languages[1], names, keeps_small=manner.keeps_small)
-        if not manner.final_marks:
-            return text
-        return f"{FINAL_MARK.sub('', text)}{manner.final_marks}"
+        return f"{FINAL_MARK.sub('', text)}{manner.final_marks}" if manner.final_marks else text
 
     def _count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of words inside a text."""

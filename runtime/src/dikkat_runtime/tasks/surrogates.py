@@ -6,6 +6,7 @@ which search then writes exactly once; and in the end the placeholder replaces t
 """
 
 import re
+from bisect import bisect_right
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
 
@@ -57,11 +58,9 @@ class Protected:
         return MARK.sub(lambda match: self._original(ord(match[0])), text)
 
     def _original(self, mark: int) -> str:
-        originals, number = (
-            (self.symbols, mark - FIRST_SYMBOL) if mark >= FIRST_SYMBOL else (self.placeholders, mark - FIRST_MARK)
-        )
+        originals, first = (self.symbols, FIRST_SYMBOL) if mark >= FIRST_SYMBOL else (self.placeholders, FIRST_MARK)
         # a model may have learned to write a private character
-        return originals[number] if number < len(originals) else chr(mark)
+        return originals[mark - first] if mark - first < len(originals) else chr(mark)
 
     def marked(self, typed: str) -> str:
         """Return the typed beginning of a translation with marks; a partial placeholder is left as typed."""
@@ -96,7 +95,10 @@ def protect(
             merged[-1] = merged[-1][0], max(end, merged[-1][1])
         else:
             merged.append((start, end))
-    free = _outside(symbols, merged)[: LAST_MARK - FIRST_SYMBOL]
+    # a symbol is free that ends before the next placeholder
+    starts, ends = [*(start for start, _ in merged), len(text)], [end for _, end in merged]
+    free = [symbol for symbol in symbols if symbol[1] <= starts[bisect_right(ends, symbol[0])]]
+    free = free[: LAST_MARK - FIRST_SYMBOL]
     marks = [(*span, chr(FIRST_MARK + number)) for number, span in enumerate(merged)]
     marks += [(start, end, chr(FIRST_SYMBOL + number)) for number, (start, end, _) in enumerate(free)]
     mark_at = {start: mark for start, _, mark in marks[len(merged) :]}
@@ -110,17 +112,6 @@ def protect(
         tuple(written for _, _, written in free),
         tuple((mark_at[first], mark_at[last]) for first, last in pairs if {first, last} <= mark_at.keys()),
     )
-
-
-def _outside(symbols: Sequence[tuple[int, int, str]], spans: Sequence[tuple[int, int]]) -> list[tuple[int, int, str]]:
-    """Return the symbols that overlap none of `spans`; both are in order."""
-    outside, at = [], 0
-    for symbol in symbols:
-        while at < len(spans) and spans[at][1] <= symbol[0]:
-            at += 1
-        if at == len(spans) or symbol[1] <= spans[at][0]:
-            outside.append(symbol)
-    return outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +178,7 @@ def with_marks(piece: str, filled: Filled, translation: str) -> tuple[str, list[
             text = re.sub(rf"\s?{standing.pattern}", "", text, flags=re.IGNORECASE)
         lost.append(mark)
     for mark in lost:
-        share = piece.index(mark) / max(1, len(piece))
-        text = _inserted(text, mark, share)
+        text = _inserted(text, mark, piece.index(mark) / max(1, len(piece)))
     return text, lost
 
 

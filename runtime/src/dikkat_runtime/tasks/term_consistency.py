@@ -95,11 +95,8 @@ class TermUnifier:
                 shown = [number for number in texts if stem in stems[number]]
                 others = [number for number in texts if stem not in stems[number]]
                 forms = Counter(form for number in shown for form in stems[number][stem]).most_common(_MAX_FORMS)
-                yield (
-                    word,
-                    tuple(form for form, _ in forms),
-                    {number: texts[number] for number in (*shown[:_SHOWN], *others)},
-                )
+                spans = {number: texts[number] for number in (*shown[:_SHOWN], *others)}
+                yield word, tuple(form for form, _ in forms), spans
 
     def _demands(
         self, sources: Sequence[str], targets: Sequence[str], ids: Sequence[tuple[int, ...]]

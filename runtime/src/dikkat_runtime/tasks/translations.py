@@ -94,8 +94,7 @@ class TranslationNotes:
 
     def count(self, event: Event) -> int:
         """Return the number of lines to which this happened."""
-        tally = self._events.get(event)
-        return 0 if tally is None else tally.count
+        return self._events.get(event, _Tally()).count
 
     def compare(self, line: int, had: set[Kind], lost: list[tuple[Kind, str]]) -> None:
         """Note the kinds of protected text that a line `had`, and those of them that were `lost`."""
@@ -145,10 +144,9 @@ class TranslationNotes:
                 )
         messages += self.glossary_lines()
         if self._flags:
-            flags = [(flag, tally.count, tally.first) for flag, tally in self._flags.items()]
             shown_flags = (
-                msg("{flag} in {lines} (line {first})", msg(flag), plural(count, "line"), first)
-                for flag, count, first in flags
+                msg("{flag} in {lines} (line {first})", msg(flag), plural(tally.count, "line"), tally.first)
+                for flag, tally in self._flags.items()
             )
             messages.append(msg("flagged: {flags}", listed("; ", shown_flags)))
         if count := self._abstained.count:
@@ -165,13 +163,12 @@ class TranslationNotes:
         if not self._terms:
             return []
         used = [f"{shown(term)} ({count:,})" for term, count in self._terms.most_common(_SHOWN_TERMS)]
-        total = sum(self._terms.values())
         messages: list[str] = [
             msg(
                 "glossary: {terms} in {texts}, {count:,} of them changed to contain the required terms: "
                 "{examples}{more}"
             ).fill(
-                plural(total, "term"),
+                plural(self._terms.total(), "term"),
                 plural(self._term_lines.count, "text"),
                 self._changed.count,
                 ", ".join(used),
@@ -183,7 +180,7 @@ class TranslationNotes:
                 msg("{term} ({where})", shown(term), tally.shown(numbered=numbered))
                 for term, tally in list(self._unplaced.items())[:_SHOWN_TERMS]
             ]
-            count = sum(tally.count for tally in self._unplaced.values())
+            count = sum(self.unplaced.values())
             messages.append(
                 msg("glossary: {terms} not placed, since other words would be lost: {examples}{more}").fill(
                     plural(count, "term"), listed(", ", named), _more(len(self._unplaced) - len(named))
@@ -301,12 +298,10 @@ def _joined(parts: Sequence[Translation], length_penalty: float) -> Translation:
     lengths = [len(part.tokens) + part.finished if part.tokens else 0 for part in parts]
     total = sum(part.score * length**length_penalty for part, length in zip(parts, lengths, strict=True) if length)
     score = total / sum(lengths) ** length_penalty if any(lengths) else 0.0
-    tokens = tuple(chain.from_iterable(part.tokens for part in parts))
-    text = join([part.text.strip() for part in parts])
     return Translation(
-        text,
+        join([part.text.strip() for part in parts]),
         score,
-        tokens,
+        tuple(chain.from_iterable(part.tokens for part in parts)),
         finished=all(part.finished for part in parts),
         unplaced=tuple(dict.fromkeys(term for part in parts for term in part.unplaced)),
         loses_words=any(part.loses_words for part in parts),
@@ -355,10 +350,8 @@ class OutputStyle:
                 yield _as_json(variant, number, text)
                 continue
             before = [str(number), f"{variant.score:.4f}"] if self.scores else []
-            if self.confidence:
-                yield "\t".join([*before, f"{confidence.probability:.4f}", text, ", ".join(confidence.flags)])
-            else:
-                yield "\t".join([*before, text])
+            own = [f"{confidence.probability:.4f}", text, ", ".join(confidence.flags)] if self.confidence else [text]
+            yield "\t".join([*before, *own])
 
 
 def _as_json(translation: Translation, number: int, text: str) -> str:

@@ -19,6 +19,7 @@ from dikkat_runtime.engine.options import (
     Formality,
     SamplingOptions,
     SearchDefaults,
+    beam_of,
 )
 from dikkat_runtime.engine.precision import PrecisionName
 from dikkat_runtime.engine.stepwise import ResumableSearch
@@ -351,8 +352,7 @@ class Translator(OpenedModel):
     def reading(self) -> Reading:
         """The way in which the model reads text of any kind."""
         encode = partial(self.tokenizer.encode_batch, language=self.language)
-        languages = (self.language, self.target_language)
-        tokenizer = self.tokenizer
+        languages, tokenizer = self._sides[2], self.tokenizer
         return Reading(encode, lambda: tokenizer.characters, languages, self.usual_forms, lambda: tokenizer.unmet_marks)
 
     @cached_property
@@ -398,8 +398,7 @@ class Translator(OpenedModel):
         if not isinstance(options, SamplingOptions):
             search = partial(search, neighbours=self.neighbours([request.text for request in requests], known))
         if not bound:
-            hypotheses = search(sentences, options)
-            return translations_of(hypotheses, self.target_tokenizer)
+            return translations_of(search(sentences, options), self.target_tokenizer)
         compiler = self.constraints
         typed = [compiler.prefix(request.prefix, request.is_closed) for request in requests]
         constraints = [
@@ -477,10 +476,8 @@ class Completion:
         compiler = self._translator.constraints
         prefix = compiler.prefix(request.prefix, request.is_closed)
         constraint = compiler.constraint(request.text, request.demands, prefix)
-        if constraint is None:
-            raise AssertionError("a request that is bound asks for something")
-        beam_size = options.beam_size if isinstance(options, BeamOptions) else 1
-        beam_size = rows_of_beam(beam_size, [constraint])
+        assert constraint is not None, "a request that is bound asks for something"
+        beam_size = rows_of_beam(beam_of(options)[0], [constraint])
         search = self._searches.get((request.ids, beam_size))
         if search is None:
             memory = self._translator.engine.encode([request.ids])

@@ -73,8 +73,7 @@ class TablePart:
         known, rows = self._find(ngrams.hashes)
         size = max(1, len(self.hashes))
         pairs, counts = np.unique(ngrams.texts[known] * size + rows, return_counts=True)
-        texts = pairs // size
-        rows = pairs - texts * size
+        texts, rows = np.divmod(pairs, size)
         values = (1.0 + np.log(counts)) * self.idf[rows]
         norms = np.sqrt(np.bincount(texts, values * values, minlength=count))
         known_counts = np.bincount(ngrams.texts[known], minlength=count)

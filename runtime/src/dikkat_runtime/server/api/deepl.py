@@ -10,7 +10,7 @@ from dikkat_runtime.documents.fragments import Structure
 from dikkat_runtime.engine.options import FORMALITIES
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, json_response
-from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.endpoint import BOTH, GET, POST, Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import MAX_CONCURRENT, StoredGlossary, glossary_of
 from dikkat_runtime.server.languages import candidates, language_name, normal
@@ -63,8 +63,7 @@ async def remove(call: Call) -> Response:
 
 async def pairs(call: Call) -> Response:
     """Return the pairs of languages that glossaries can be for."""
-    models = call.catalog.of_kind("translator")
-    served = dict.fromkeys((normal(model.source), normal(model.target)) for model in models)
+    served = dict.fromkeys(model.pair for model in call.catalog.of_kind("translator"))
     rows = [{"source_lang": source, "target_lang": target} for source, target in served]
     return json_response({"supported_languages": rows})
 
@@ -74,14 +73,13 @@ def _named(call: Call) -> StoredGlossary:
 
 
 def _shown(glossary: StoredGlossary) -> dict[str, Any]:
-    created = datetime.fromtimestamp(glossary.created, UTC)
     return {
         "glossary_id": glossary.identity,
         "name": glossary.name,
         "ready": True,
         "source_lang": glossary.source,
         "target_lang": glossary.target,
-        "creation_time": created.isoformat(timespec="microseconds"),
+        "creation_time": datetime.fromtimestamp(glossary.created, UTC).isoformat(timespec="microseconds"),
         "entry_count": len(glossary.terms),
     }
 
@@ -90,26 +88,20 @@ _GLOSSARY = required(
     glossary_id=TEXT, name=TEXT, ready=FLAG, source_lang=TEXT, target_lang=TEXT, creation_time=TEXT, entry_count=WHOLE
 )
 _NEW_GLOSSARY = fields(
-    ("name", "source_lang", "target_lang", "entries"),
-    name=TEXT,
-    source_lang=TEXT,
-    target_lang=TEXT,
-    entries=TEXT,
-    entries_format=words(*_SEPARATORS),
+    {"name": TEXT, "source_lang": TEXT, "target_lang": TEXT, "entries": TEXT}, entries_format=words(*_SEPARATORS)
 )
 _PAIR = required(source_lang=TEXT, target_lang=TEXT)
 _PAIRS = required(supported_languages=list_of(_PAIR))
 _ALL = required(glossaries=list_of(_GLOSSARY))
 _ONE = "/v2/glossaries/{glossary_id}"
-_GET = ("GET",)
 
 _GLOSSARY_ENDPOINTS = [
-    Endpoint(("POST",), "/v2/glossaries", create, DEEPL, "Make a glossary.", _GLOSSARY, _NEW_GLOSSARY, status=201),
-    Endpoint(_GET, "/v2/glossaries", list_all, DEEPL, "List glossaries.", _ALL),
-    Endpoint(_GET, _ONE, show, DEEPL, "Show a glossary.", _GLOSSARY),
-    Endpoint(_GET, f"{_ONE}/entries", entries, DEEPL, "Show the terms of a glossary.", TEXT, media_type=TSV),
+    Endpoint(POST, "/v2/glossaries", create, DEEPL, "Make a glossary.", _GLOSSARY, _NEW_GLOSSARY, status=201),
+    Endpoint(GET, "/v2/glossaries", list_all, DEEPL, "List glossaries.", _ALL),
+    Endpoint(GET, _ONE, show, DEEPL, "Show a glossary.", _GLOSSARY),
+    Endpoint(GET, f"{_ONE}/entries", entries, DEEPL, "Show the terms of a glossary.", TEXT, media_type=TSV),
     Endpoint(("DELETE",), _ONE, remove, DEEPL, "Delete a glossary.", fields(), status=204),
-    Endpoint(_GET, "/v2/glossary-language-pairs", pairs, DEEPL, "List pairs of languages.", _PAIRS),
+    Endpoint(GET, "/v2/glossary-language-pairs", pairs, DEEPL, "List pairs of languages.", _PAIRS),
 ]
 """The routes of DeepL's glossaries."""
 
@@ -221,8 +213,7 @@ async def features(call: Call) -> Response:
 
 
 def _without_formality(call: Call) -> set[str]:
-    models = call.catalog.of_kind("translator")
-    return {normal(model.target) for model in models if not model.model.knows_formality}
+    return {model.pair[1] for model in call.catalog.of_kind("translator") if not model.model.knows_formality}
 
 
 async def usage(call: Call) -> Response:
@@ -232,9 +223,7 @@ async def usage(call: Call) -> Response:
 
 
 _BODY = fields(
-    ("text", "target_lang"),
-    text=TEXTS,
-    target_lang=TEXT,
+    {"text": TEXTS, "target_lang": TEXT},
     source_lang=TEXT,
     formality=words(*FORMALITIES),
     model=TEXT,
@@ -249,31 +238,22 @@ _BODY = fields(
 )
 _ANSWER = required(
     translations=list_of(
-        fields(
-            ("detected_source_language", "text", "billed_characters"),
-            detected_source_language=TEXT,
-            text=TEXT,
-            billed_characters=WHOLE,
-            unplaced_terms=UNPLACED,
-        )
+        fields({"detected_source_language": TEXT, "text": TEXT, "billed_characters": WHOLE}, unplaced_terms=UNPLACED)
     )
 )
-_LANGUAGES = list_of(fields(("language", "name"), language=TEXT, name=TEXT, supports_formality=FLAG))
+_LANGUAGES = list_of(fields({"language": TEXT, "name": TEXT}, supports_formality=FLAG))
 _FEATURES = list_of(
-    required(
-        lang=TEXT, name=TEXT, usable_as_source=FLAG, usable_as_target=FLAG, features=fields((), formality=fields())
-    )
+    required(lang=TEXT, name=TEXT, usable_as_source=FLAG, usable_as_target=FLAG, features=fields(formality=fields()))
 )
 _USAGE = required(character_count=WHOLE, character_limit=WHOLE)
-_BOTH = ("GET", "POST")
 
 ENDPOINTS = [
-    Endpoint(_BOTH, "/v2/translate", translate, DEEPL, "Translate texts.", _ANSWER, _BODY),
+    Endpoint(BOTH, "/v2/translate", translate, DEEPL, "Translate texts.", _ANSWER, _BODY),
     Endpoint(
-        _BOTH, "/v2/languages", languages, DEEPL, "List languages.", _LANGUAGES, fields(type=words("source", "target"))
+        BOTH, "/v2/languages", languages, DEEPL, "List languages.", _LANGUAGES, fields(type=words("source", "target"))
     ),
-    Endpoint(_GET, "/v3/languages", features, DEEPL, "List languages.", _FEATURES, required(resource=TEXT)),
-    Endpoint(_BOTH, "/v2/usage", usage, DEEPL, "Tell how much was translated.", _USAGE),
+    Endpoint(GET, "/v3/languages", features, DEEPL, "List languages.", _FEATURES, required(resource=TEXT)),
+    Endpoint(BOTH, "/v2/usage", usage, DEEPL, "Tell how much was translated.", _USAGE),
     *_GLOSSARY_ENDPOINTS,
 ]
 """The routes of DeepL."""

@@ -10,7 +10,7 @@ from dikkat_runtime.server.budget import PIECE
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import DEEPL, LIBRETRANSLATE, json_response
 from dikkat_runtime.server.document_store import DocumentJob
-from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.endpoint import GET, POST, Endpoint
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, TEXT, WHOLE, fields, required, words
@@ -102,26 +102,25 @@ def attachment(call: Call, job: DocumentJob) -> Response:
 FILE = {"type": "string", "contentEncoding": "binary"}
 """JSON schema of an uploaded file."""
 _UPLOAD = fields(
-    ("file", "target_lang"), file=FILE, target_lang=TEXT, source_lang=TEXT, filename=TEXT, model=TEXT,
+    {"file": FILE, "target_lang": TEXT}, source_lang=TEXT, filename=TEXT, model=TEXT,
     formality=words(*FORMALITIES), consistent=FLAG,
 )  # fmt: skip
 _TAKEN = required(document_id=TEXT, document_key=TEXT)
 _KEY = required(document_key=TEXT)
-_STATUS = fields(("document_id", "status"), document_id=TEXT, status=TEXT, billed_characters=WHOLE)
+_STATUS = fields({"document_id": TEXT, "status": TEXT}, billed_characters=WHOLE)
 _ONE = "/v2/document/{document_id}"
-_POST = ("POST",)
-_LTFILE = fields(("file", "source", "target"), file=FILE, source=TEXT, target=TEXT, consistent=FLAG)
+_LTFILE = fields({"file": FILE, "source": TEXT, "target": TEXT}, consistent=FLAG)
 _URL = required(translatedFileUrl=TEXT)
 
 ENDPOINTS = [
-    Endpoint(_POST, "/v2/document", upload, DEEPL, "Send a document.", _TAKEN, _UPLOAD, takes_files=True),
-    Endpoint(_POST, _ONE, status, DEEPL, "Tell how far a document is.", _STATUS, _KEY),
-    Endpoint(_POST, f"{_ONE}/result", result, DEEPL, "Fetch a document.", TEXT, _KEY, media_type=BYTES),
+    Endpoint(POST, "/v2/document", upload, DEEPL, "Send a document.", _TAKEN, _UPLOAD, takes_files=True),
+    Endpoint(POST, _ONE, status, DEEPL, "Tell how far a document is.", _STATUS, _KEY),
+    Endpoint(POST, f"{_ONE}/result", result, DEEPL, "Fetch a document.", TEXT, _KEY, media_type=BYTES),
     Endpoint(
-        _POST, "/translate_file", translate_file, LIBRETRANSLATE, "Translate a file.", _URL, _LTFILE, takes_files=True
+        POST, "/translate_file", translate_file, LIBRETRANSLATE, "Translate a file.", _URL, _LTFILE, takes_files=True
     ),
     Endpoint(
-        ("GET",), "/download_file/{name}", download, LIBRETRANSLATE, "Fetch a file.", TEXT,
+        GET, "/download_file/{name}", download, LIBRETRANSLATE, "Fetch a file.", TEXT,
         media_type=BYTES, needs_key=False,
     ),
 ]  # fmt: skip

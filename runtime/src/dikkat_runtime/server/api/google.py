@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import GOOGLE, json_response
-from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.endpoint import BOTH, Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.languages import detect as detected_languages
 from dikkat_runtime.server.languages import language_name
@@ -58,18 +58,16 @@ def _in_data(**properties: Schema) -> Schema:
     return required(data=required(**properties))
 
 
-_BODY = fields(("q", "target"), q=TEXTS, target=TEXT, source=TEXT, format=words("html", "text"), model=TEXT)
-_TRANSLATIONS = _in_data(
-    translations=list_of(fields(("translatedText",), translatedText=TEXT, detectedSourceLanguage=TEXT))
-)
-_LANGUAGES = _in_data(languages=list_of(fields(("language",), language=TEXT, name=TEXT)))
+_BODY = fields({"q": TEXTS, "target": TEXT}, source=TEXT, format=words("html", "text"), model=TEXT)
+_TRANSLATIONS = _in_data(translations=list_of(fields({"translatedText": TEXT}, detectedSourceLanguage=TEXT)))
+_LANGUAGES = _in_data(languages=list_of(fields({"language": TEXT}, name=TEXT)))
 _DETECTED = required(language=TEXT, confidence=NUMBER, isReliable=FLAG)
 _DETECTIONS = _in_data(detections=list_of(list_of(_DETECTED)))
-_BOTH, _PATH = ("GET", "POST"), "/language/translate/v2"
+_PATH = "/language/translate/v2"
 
 ENDPOINTS = [
-    Endpoint(_BOTH, _PATH, translate, GOOGLE, "Translate texts.", _TRANSLATIONS, _BODY),
-    Endpoint(_BOTH, f"{_PATH}/languages", languages, GOOGLE, "List languages.", _LANGUAGES, fields(target=TEXT)),
-    Endpoint(_BOTH, f"{_PATH}/detect", detect, GOOGLE, "Tell languages.", _DETECTIONS, required(q=TEXTS)),
+    Endpoint(BOTH, _PATH, translate, GOOGLE, "Translate texts.", _TRANSLATIONS, _BODY),
+    Endpoint(BOTH, f"{_PATH}/languages", languages, GOOGLE, "List languages.", _LANGUAGES, fields(target=TEXT)),
+    Endpoint(BOTH, f"{_PATH}/detect", detect, GOOGLE, "Tell languages.", _DETECTIONS, required(q=TEXTS)),
 ]
 """The routes of Google."""

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from dikkat_runtime.server.api.tei import VECTORS, answered, classified, embed_texts, ranked_labels
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import HUGGING_FACE, json_response
-from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.endpoint import POST, Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
@@ -62,14 +62,14 @@ async def features(call: Call) -> Response:
     return json_response([vector.tolist() for vector in vectors])
 
 
-_BODY = fields(("inputs",), inputs=TEXTS, parameters=fields())
+_BODY = fields({"inputs": TEXTS}, parameters=fields())
 _ROWS = list_of(either(fields(), list_of(fields())))
-_OF, _POST = HUGGING_FACE, ("POST",)
+_OF = HUGGING_FACE
 
 ENDPOINTS = [
-    Endpoint(_POST, "/models/{model}", infer, _OF, "Translate, classify or write.", _ROWS, _BODY),
+    Endpoint(POST, "/models/{model}", infer, _OF, "Translate, classify or write.", _ROWS, _BODY),
     Endpoint(
-        _POST, "/models/{model}/pipeline/feature-extraction", features, _OF, "Turn texts into vectors.", VECTORS, _BODY
+        POST, "/models/{model}/pipeline/feature-extraction", features, _OF, "Turn texts into vectors.", VECTORS, _BODY
     ),
 ]
 """The routes of Hugging Face's inference clients."""

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import LIBRETRANSLATE, json_response
-from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.endpoint import GET, POST, Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.languages import detect as detected_languages
 from dikkat_runtime.server.languages import is_available, language_name
@@ -93,40 +93,33 @@ _DETECTED = required(confidence=WHOLE, language=TEXT)
 _CODE = required(code=TEXT, name=TEXT)
 _LANGUAGES = list_of(required(code=TEXT, name=TEXT, targets=list_of(TEXT)))
 _BODY = fields(
-    ("q", "source", "target"),
-    q=TEXTS,
-    source=TEXT,
-    target=TEXT,
+    {"q": TEXTS, "source": TEXT, "target": TEXT},
     format=words("text", "html"),
     alternatives=whole(0, 10),
     api_key=TEXT,
     model=TEXT,
 )
 _ANSWER = fields(
-    ("translatedText",),
-    translatedText=either(TEXT, list_of(TEXT)),
+    {"translatedText": either(TEXT, list_of(TEXT))},
     detectedLanguage=either(_DETECTED, list_of(_DETECTED)),
     alternatives=either(list_of(TEXT), list_of(list_of(TEXT))),
 )
 _SETTINGS = fields(
-    ("apiKeys", "charLimit", "language"),
-    apiKeys=FLAG,
-    charLimit=WHOLE,
+    {"apiKeys": FLAG, "charLimit": WHOLE, "language": required(source=_CODE, target=_CODE)},
     filesTranslation=FLAG,
     frontendTimeout=WHOLE,
     keyRequired=FLAG,
-    language=required(source=_CODE, target=_CODE),
     suggestions=FLAG,
     supportedFilesFormat=list_of(TEXT),
 )
 _SUGGEST = required(q=TEXT, s=TEXT, source=TEXT, target=TEXT)
-_OF, _POST = LIBRETRANSLATE, ("POST",)
+_OF = LIBRETRANSLATE
 
 ENDPOINTS = [
-    Endpoint(_POST, "/translate", translate, _OF, "Translate a text or a list of texts.", _ANSWER, _BODY),
-    Endpoint(_POST, "/detect", detect, _OF, "Tell the language of a text.", list_of(_DETECTED), required(q=TEXTS)),
-    Endpoint(("GET",), "/languages", languages, _OF, "List the languages.", _LANGUAGES, needs_key=False),
-    Endpoint(("GET",), "/frontend/settings", settings, _OF, "Tell what is served.", _SETTINGS, needs_key=False),
-    Endpoint(_POST, "/suggest", suggest, _OF, "Keep a better translation.", fields(success=FLAG), _SUGGEST),
+    Endpoint(POST, "/translate", translate, _OF, "Translate a text or a list of texts.", _ANSWER, _BODY),
+    Endpoint(POST, "/detect", detect, _OF, "Tell the language of a text.", list_of(_DETECTED), required(q=TEXTS)),
+    Endpoint(GET, "/languages", languages, _OF, "List the languages.", _LANGUAGES, needs_key=False),
+    Endpoint(GET, "/frontend/settings", settings, _OF, "Tell what is served.", _SETTINGS, needs_key=False),
+    Endpoint(POST, "/suggest", suggest, _OF, "Keep a better translation.", fields(success=FLAG), _SUGGEST),
 ]
 """The routes of LibreTranslate; /health is among the probes."""

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from dikkat_runtime.server.api.tei import cut_vectors, embedding_model, input_texts
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OPENAI, json_response
-from dikkat_runtime.server.endpoint import Endpoint, as_request_error
+from dikkat_runtime.server.endpoint import GET, POST, Endpoint, as_request_error
 from dikkat_runtime.server.models import ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of, required, words
@@ -206,22 +206,17 @@ def _event(content: object) -> str:
     return f"data: {json.dumps(content, ensure_ascii=False)}\n\n"
 
 
-_COMMON = {
-    "model": TEXT, "max_tokens": WHOLE, "temperature": NUMBER, "top_p": NUMBER, "seed": WHOLE, "stop": TEXTS,
-    "stream": FLAG,
-}  # fmt: skip
+_COMMON = {"max_tokens": WHOLE, "temperature": NUMBER, "top_p": NUMBER, "seed": WHOLE, "stop": TEXTS, "stream": FLAG}
 _PART = required(type=TEXT, text=TEXT)
 _MESSAGE = required(role=TEXT, content=either(TEXT, list_of(_PART)))
 _MESSAGES = {"type": "array", "items": dict(_MESSAGE), "minItems": 1}
-_CHAT = fields(("model", "messages"), messages=_MESSAGES, **_COMMON)
-_TEXT = fields(("model",), prompt=TEXTS, echo=FLAG, **_COMMON)
+_CHAT = fields({"model": TEXT, "messages": _MESSAGES}, **_COMMON)
+_TEXT = fields({"model": TEXT}, prompt=TEXTS, echo=FLAG, **_COMMON)
 _ANSWER = required(id=TEXT, object=TEXT, created=WHOLE, model=TEXT, choices=list_of(required(index=WHOLE)))
 
 _TEXT_ENDPOINTS = [
-    Endpoint(("POST",), "/v1/chat/completions", chat, OPENAI, "Answer messages.", _ANSWER, _CHAT, also={200: EVENTS}),
-    Endpoint(
-        ("POST",), "/v1/completions", completions, OPENAI, "Go on after a prompt.", _ANSWER, _TEXT, also={200: EVENTS}
-    ),
+    Endpoint(POST, "/v1/chat/completions", chat, OPENAI, "Answer messages.", _ANSWER, _CHAT, also={200: EVENTS}),
+    Endpoint(POST, "/v1/completions", completions, OPENAI, "Go on after a prompt.", _ANSWER, _TEXT, also={200: EVENTS}),
 ]
 """The routes of texts that are written."""
 
@@ -261,12 +256,12 @@ def _shown(model: ServedModel) -> dict[str, Any]:
 _MODEL = required(id=TEXT, object=TEXT, created=WHOLE, owned_by=TEXT)
 _VECTOR = required(object=TEXT, index=WHOLE, embedding=either(TEXT, list_of(NUMBER)))
 _VECTORS = required(object=TEXT, data=list_of(_VECTOR), model=TEXT)
-_BODY = fields(("input", "model"), input=TEXTS, model=TEXT, encoding_format=words("float", "base64"), dimensions=WHOLE)
+_BODY = fields({"input": TEXTS, "model": TEXT}, encoding_format=words("float", "base64"), dimensions=WHOLE)
 
 ENDPOINTS = [
-    Endpoint(("GET",), "/v1/models", models, OPENAI, "List models.", required(data=list_of(_MODEL))),
-    Endpoint(("GET",), "/v1/models/{model}", model, OPENAI, "Show a model.", _MODEL),
-    Endpoint(("POST",), "/v1/embeddings", embeddings, OPENAI, "Turn texts into vectors.", _VECTORS, _BODY),
+    Endpoint(GET, "/v1/models", models, OPENAI, "List models.", required(data=list_of(_MODEL))),
+    Endpoint(GET, "/v1/models/{model}", model, OPENAI, "Show a model.", _MODEL),
+    Endpoint(POST, "/v1/embeddings", embeddings, OPENAI, "Turn texts into vectors.", _VECTORS, _BODY),
     *_TEXT_ENDPOINTS,
 ]
 """The routes of OpenAI."""

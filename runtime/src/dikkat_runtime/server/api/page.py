@@ -17,7 +17,7 @@ from dikkat_runtime.localization import script_messages
 from dikkat_runtime.server.api.files import FILE, attachment, own_document
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import OWN, json_response
-from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.endpoint import GET, POST, Endpoint
 from dikkat_runtime.server.fields import TextOptions
 from dikkat_runtime.server.glossaries import glossary_of
 from dikkat_runtime.server.languages import is_available, normal
@@ -62,20 +62,18 @@ async def give_up(call: Call) -> Response:
 
 
 _ONE = "/page/documents/{document_id}"
-_GET, _POST = ("GET",), ("POST",)
 _KEY = required(key=TEXT)
 _TAKEN = required(id=TEXT, key=TEXT)
-_BODY = fields(("file", "model"), file=FILE, model=TEXT, filename=TEXT, consistent=FLAG)
+_BODY = fields({"file": FILE, "model": TEXT}, filename=TEXT, consistent=FLAG)
 _STATUS = fields(
-    ("status", "name", "segments", "translated"),
-    status=TEXT, name=TEXT, segments=WHOLE, translated=WHOLE, problem=TEXT, remarks=list_of(TEXT),
-)  # fmt: skip
+    {"status": TEXT, "name": TEXT, "segments": WHOLE, "translated": WHOLE}, problem=TEXT, remarks=list_of(TEXT)
+)
 _BYTES = "application/octet-stream"
 
 _DOCUMENT_ENDPOINTS = [
-    Endpoint(_POST, "/page/documents", send, OWN, "Send a document.", _TAKEN, _BODY, takes_files=True),
-    Endpoint(_GET, _ONE, watch, OWN, "Tell how far a document is.", _STATUS, _KEY),
-    Endpoint(_GET, f"{_ONE}/file", fetch, OWN, "Fetch a document.", TEXT, _KEY, media_type=_BYTES),
+    Endpoint(POST, "/page/documents", send, OWN, "Send a document.", _TAKEN, _BODY, takes_files=True),
+    Endpoint(GET, _ONE, watch, OWN, "Tell how far a document is.", _STATUS, _KEY),
+    Endpoint(GET, f"{_ONE}/file", fetch, OWN, "Fetch a document.", TEXT, _KEY, media_type=_BYTES),
     Endpoint(("DELETE",), _ONE, give_up, OWN, "Forget a document.", fields(), _KEY, status=204),
 ]
 """The routes of the page's documents."""
@@ -302,33 +300,32 @@ def wanted_language(accepted: str) -> str:
     return max(rows, key=lambda row: float(row[1] or 1))[0]
 
 
-_MODEL = fields(("name", "kind"), name=TEXT, kind=TEXT, source=TEXT, target=TEXT, attention=FLAG)
-_MODELS = fields(("version", "models"), version=TEXT, models=list_of(_MODEL), detects=FLAG, files=list_of(TEXT))
+_MODEL = fields({"name": TEXT, "kind": TEXT}, source=TEXT, target=TEXT, attention=FLAG)
+_MODELS = fields({"version": TEXT, "models": list_of(_MODEL)}, detects=FLAG, files=list_of(TEXT))
 _TRANSLATE = fields(
-    ("text", "source", "target"),
-    text=TEXT, source=TEXT, target=TEXT, model=TEXT, alternatives=whole(0, 10), glossary=TEXT, known=list_of(TEXT),
+    {"text": TEXT, "source": TEXT, "target": TEXT},
+    model=TEXT, alternatives=whole(0, 10), glossary=TEXT, known=list_of(TEXT),
 )  # fmt: skip
 _PART = fields(
-    (), text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields(), unplaced_terms=UNPLACED
+    text=TEXT, source=TEXT, target=TEXT, alternatives=list_of(TEXT), confidence=fields(), unplaced_terms=UNPLACED
 )
 _PARTS = required(model=TEXT, parts=list_of(_PART))
 _SIDE = required(tokens=list_of(TEXT), words=list_of(TEXT), word_of=list_of(WHOLE))
-_MAPS = required(source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT,
-)  # fmt: skip
-_COMPLETE = fields(("model", "source", "prefix"), model=TEXT, source=TEXT, prefix=TEXT, glossary=TEXT)
-_COMPLETION = fields(("target",), target=TEXT, flags=list_of(TEXT), unplaced_terms=UNPLACED)
+_MAPS = required(source=_SIDE, target=_SIDE, layers=WHOLE, heads=WHOLE, weights=TEXT)
+_COMPLETE = fields({"model": TEXT, "source": TEXT, "prefix": TEXT}, glossary=TEXT)
+_COMPLETION = fields({"target": TEXT}, flags=list_of(TEXT), unplaced_terms=UNPLACED)
 _PAIR = required(model=TEXT, source=TEXT, target=TEXT)
 
 ENDPOINTS = [
-    Endpoint(_GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False,
+    Endpoint(GET, "/", root, OWN, "Show the page, or tell what is served.", TEXT, media_type=_HTML, needs_key=False,
              also={200: "text/plain"}),
-    Endpoint(_GET, f"{FOLDER}{{name}}", file, OWN, "Show a file of the page.", TEXT, media_type="text/css",
+    Endpoint(GET, f"{FOLDER}{{name}}", file, OWN, "Show a file of the page.", TEXT, media_type="text/css",
              needs_key=False, also={200: "text/javascript"}),
-    Endpoint(_GET, "/page/models", models, OWN, "Tell what can be asked.", _MODELS),
-    Endpoint(_POST, "/page/translate", translate, OWN, "Translate sentence by sentence.", _PARTS, _TRANSLATE),
-    Endpoint(_POST, "/page/complete", complete, OWN, "Go on with a translation.", _COMPLETION, _COMPLETE),
-    Endpoint(_POST, "/page/corrections", correct, OWN, "Keep a better translation.", fields(success=FLAG), _PAIR),
-    Endpoint(_POST, "/page/attention", attention, OWN, "Show attention.", _MAPS, _PAIR),
+    Endpoint(GET, "/page/models", models, OWN, "Tell what can be asked.", _MODELS),
+    Endpoint(POST, "/page/translate", translate, OWN, "Translate sentence by sentence.", _PARTS, _TRANSLATE),
+    Endpoint(POST, "/page/complete", complete, OWN, "Go on with a translation.", _COMPLETION, _COMPLETE),
+    Endpoint(POST, "/page/corrections", correct, OWN, "Keep a better translation.", fields(success=FLAG), _PAIR),
+    Endpoint(POST, "/page/attention", attention, OWN, "Show attention.", _MAPS, _PAIR),
     *_DOCUMENT_ENDPOINTS,
 ]  # fmt: skip
 """The routes of the page."""

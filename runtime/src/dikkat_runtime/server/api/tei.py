@@ -12,7 +12,7 @@ from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.server import models
 from dikkat_runtime.server.call import Call
 from dikkat_runtime.server.dialects import TEI, json_response
-from dikkat_runtime.server.endpoint import Endpoint
+from dikkat_runtime.server.endpoint import GET, POST, Endpoint
 from dikkat_runtime.server.models import ModelTask, ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of
@@ -179,10 +179,9 @@ async def info(call: Call) -> Response:
 
 
 _WORDS = list_of(list_of(either(TEXT, NUMBER)))
-_SCORES = list_of(fields(("score", "label"), score=NUMBER, label=TEXT, words=_WORDS, start=WHOLE, end=WHOLE, text=TEXT))
+_SCORES = list_of(fields({"score": NUMBER, "label": TEXT}, words=_WORDS, start=WHOLE, end=WHOLE, text=TEXT))
 _PREDICT = fields(
-    ("inputs",),
-    inputs=either(TEXT, list_of(TEXT), list_of(list_of(TEXT))),
+    {"inputs": either(TEXT, list_of(TEXT), list_of(list_of(TEXT)))},
     raw_scores=FLAG,
     truncate=FLAG,
     model=TEXT,
@@ -192,15 +191,14 @@ _PREDICT = fields(
 VECTORS = list_of(list_of(NUMBER))
 """The schema of the vectors of some texts."""
 _VECTOR = {"normalize": FLAG, "dimensions": WHOLE, "prompt_name": TEXT}
-_EMBED = fields(("inputs",), inputs=TEXTS, truncate=FLAG, model=TEXT, **_VECTOR)
-_INFO = fields(("model_id", "version"), model_id=TEXT, version=TEXT, max_client_batch_size=WHOLE)
+_EMBED = fields({"inputs": TEXTS}, truncate=FLAG, model=TEXT, **_VECTOR)
+_INFO = fields({"model_id": TEXT, "version": TEXT}, max_client_batch_size=WHOLE)
 
-_POST = ("POST",)
 _EITHER = either(_SCORES, list_of(_SCORES))
 
 ENDPOINTS = [
-    Endpoint(_POST, "/predict", predict, TEI, "Classify texts.", _EITHER, _PREDICT, wrong_field="unprocessable"),
-    Endpoint(_POST, "/embed", embed, TEI, "Turn texts into vectors.", VECTORS, _EMBED, wrong_field="unprocessable"),
-    Endpoint(("GET",), "/info", info, TEI, "Tell what is served.", _INFO),
+    Endpoint(POST, "/predict", predict, TEI, "Classify texts.", _EITHER, _PREDICT, wrong_field="unprocessable"),
+    Endpoint(POST, "/embed", embed, TEI, "Turn texts into vectors.", VECTORS, _EMBED, wrong_field="unprocessable"),
+    Endpoint(GET, "/info", info, TEI, "Tell what is served.", _INFO),
 ]
 """The routes of Text Embeddings Inference."""
