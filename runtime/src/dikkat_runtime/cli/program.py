@@ -102,8 +102,7 @@ def find_command(name: str) -> Callable[..., Any] | Group:
 def _no_such_command(name: str, known: Iterable[str], where: str) -> UsageError:
     from difflib import get_close_matches
 
-    close = get_close_matches(name, known, n=1)
-    if close:
+    if close := get_close_matches(name, known, n=1):
         return usage_error(msg("No such command '{name}'. Did you mean '{suggestion}'?", name, close[0]), where)
     return usage_error(msg("No such command '{name}'", name), where)
 

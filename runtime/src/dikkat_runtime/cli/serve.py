@@ -139,9 +139,7 @@ def _typed(option: Known, value: Any, path: Path) -> Any:
     )
     kinds: dict[object, str] = {bool: msg("true or false"), int: msg("a whole number"), float: "a number"}
     if not is_typed or (option.choices and value not in option.choices):
-        what = (
-            " or ".join(option.choices) if option.choices else kinds.get(option.kind, msg("a text in quotation marks"))
-        )
+        what = " or ".join(option.choices) or kinds.get(option.kind, msg("a text in quotation marks"))
         raise DataError("{path}: {name} must be {expected}").fill(
             path, option.setting.name, msg("a list, each item {expected}", what) if option.many else what
         )

@@ -163,8 +163,7 @@ def read_epub(data: bytes, name: str, options: Options) -> ArchiveDocument:
             return _titles(content, where, options)
         if path.startswith("META-INF/") or not _PAGE.match(content[:4096]):
             return None
-        file = decode_xml(content, where)
-        return page_document(file, options)
+        return page_document(decode_xml(content, where), options)
 
     return ArchiveDocument.read(archive, name, _BOOK_PARTS, read, Counter())
 

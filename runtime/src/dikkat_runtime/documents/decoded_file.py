@@ -144,10 +144,7 @@ class DecodedFile:
 
     @cached_property
     def _line_starts(self) -> list[int]:
-        starts, position = [0], -1
-        while (position := self.text.find("\n", position + 1)) >= 0:
-            starts.append(position + 1)
-        return starts
+        return [0, *(newline.end() for newline in re.finditer("\n", self.text))]
 
 
 @dataclass

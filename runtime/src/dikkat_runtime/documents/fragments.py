@@ -4,12 +4,13 @@ import re
 from collections import Counter
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Literal
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.html import page_document
 from dikkat_runtime.documents.markup_ends import NextEnd, TagEnds
-from dikkat_runtime.documents.segments import Content, Edit, Edits, Item, Options, Segment, Tag, plain, render
+from dikkat_runtime.documents.segments import Edit, Item, Options, Segment, Tag, plain, render
 from dikkat_runtime.documents.xml_nodes import DOCTYPE, escaper, text_items
 from dikkat_runtime.text.placeholders import has_words
 
@@ -44,12 +45,9 @@ def xml_fragment(text: str, structure: Structure) -> TextDocument:
     """Read the texts of a piece of XML; text that is not well-formed stands for itself."""
     nodes = list(_nodes(text))
     _match(nodes, structure.ignored)
-    segments = [
-        Segment(content, edits, 1)
-        for block in _blocks(nodes, structure)
-        for content, edits in [_segment(block)]
-        if has_words(plain(content))
-    ]
+    groups = groupby(nodes, lambda node: _ends_sentence(node, structure))
+    texts = [_segment(list(block)) for is_end, block in groups if not is_end]
+    segments = [segment for segment in texts if has_words(plain(segment.content))]
     return TextDocument(DecodedFile("text", text), segments, markup=False)
 
 
@@ -143,20 +141,6 @@ def _merge_copied(nodes: list[_Node], ignored: Collection[str]) -> None:
     nodes[:] = kept
 
 
-def _blocks(nodes: list[_Node], structure: Structure) -> Iterator[list[_Node]]:
-    """Yield the nodes between two that end a sentence."""
-    block: list[_Node] = []
-    for node in nodes:
-        if _ends_sentence(node, structure):
-            if block:
-                yield block
-            block = []
-        else:
-            block.append(node)
-    if block:
-        yield block
-
-
 def _ends_sentence(node: _Node, structure: Structure) -> bool:
     if node.kind == "text" or node.name in structure.inside:
         return False
@@ -166,7 +150,8 @@ def _ends_sentence(node: _Node, structure: Structure) -> bool:
     return structure.detects and is_element and node.parent is not None and not node.parent.has_text
 
 
-def _segment(block: list[_Node]) -> tuple[Content, Edits]:
+def _segment(block: list[_Node]) -> Segment:
+    """Return the segment of the nodes between two that end a sentence."""
     whole = {node.pair for node in block if node.kind == "open"} & {node.pair for node in block if node.kind == "close"}
     items: list[Item] = []
     for node in block:
@@ -178,4 +163,4 @@ def _segment(block: list[_Node]) -> tuple[Content, Edits]:
             items.append(Tag("word" if node.kind == "copied" else "void", node.raw))
     first, last = block[0].start, block[-1].start + len(block[-1].raw)
     escape = escaper("".join(node.raw for node in block if node.kind == "text"))
-    return tuple(items), lambda translation: [Edit(first, last, render(translation, escape))]
+    return Segment(tuple(items), lambda translation: [Edit(first, last, render(translation, escape))], 1)

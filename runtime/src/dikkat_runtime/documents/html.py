@@ -279,18 +279,12 @@ class _Page:
         """Read the attributes of a node that people see."""
         attributes = node.attributes()
         values = {attribute.name: attribute.raw.lower() for attribute in reversed(attributes)}
+        described = (values.get("name") or values.get("property", "")).rpartition(":")[2]
         for attribute in attributes:
-            is_button = (
-                attribute.name == "value"
-                and node.name == "input"
-                and values.get("type") in ("submit", "button", "reset")
-            )
-            described = (
-                attribute.name == "content"
-                and node.name == "meta"
-                and (values.get("name") or values.get("property", "")).rpartition(":")[2] in _DESCRIPTIONS
-            )
-            if attribute.name in _READ or is_button or described:
+            where = node.name, attribute.name
+            is_button = where == ("input", "value") and values.get("type") in ("submit", "button", "reset")
+            is_description = where == ("meta", "content") and described in _DESCRIPTIONS
+            if attribute.name in _READ or is_button or is_description:
                 escape = _attribute_escaper(attribute.quote)
                 self._add((unescaped(attribute.raw),), attribute.start, attribute.end, escape)
 

@@ -10,7 +10,7 @@ from collections import Counter, deque
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.markup_ends import NextEnd
-from dikkat_runtime.documents.segments import Content, Item, Options, Segment, Tag, joined, plain
+from dikkat_runtime.documents.segments import Content, Item, Options, Segment, Tag, joined, plain, render
 from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 
@@ -52,10 +52,10 @@ _NAMED = {
 }  # fmt: skip
 _ESCAPED = frozenset("%&$#_{} ")
 _SPELLED = (("``", "“"), ("''", "”"), ("---", "—"), ("--", "–"), ("~", "\u00a0"))
-_WRITTEN = {
+_WRITTEN = str.maketrans({
     "\\": "\\textbackslash{}", "~": "\\textasciitilde{}", "^": "\\textasciicircum{}", "“": "``", "”": "''",
     "—": "---", "–": "--", "\u00a0": "~", **{sign: "\\" + sign for sign in "%&$#_{}"},
-}  # fmt: skip
+})  # fmt: skip
 _FONT = re.compile(r"\{\s*\\(?:em|bf|it|sl|sc|tt|rm|sf|small|large|Large|footnotesize|bfseries|itshape|scshape)\b\s*")
 _LETTER = re.compile(r"\{\\([a-zA-Z]{1,2})\}")
 _OPTION = re.compile(r"[ \t]*\[[^\[\]]{0,400}\]")
@@ -284,10 +284,7 @@ def _written(content: Content) -> str:
     """Return content as LaTeX; a command that ends with a letter is parted from a letter after it."""
     parts: list[str] = []
     for item in content:
-        text = item.markup if isinstance(item, Tag) and not item.is_text else ""
-        if not text:
-            shown = item if isinstance(item, str) else item.markup
-            text = "".join(_WRITTEN.get(character, character) for character in shown)
+        text = render((item,), lambda shown: shown.translate(_WRITTEN))
         is_command = bool(parts) and re.search(r"\\[A-Za-z@]+\Z", parts[-1][-80:]) is not None
         parts.append("{}" + text if is_command and (text[:1].isalpha() or text[:1] == " ") else text)
     return "".join(parts)

@@ -416,11 +416,10 @@ def _unlink_shortcuts(tokens: list[Item | Run], partner: dict[int, int], known: 
     """Turn brackets that are no links into text, but those that a link named by its text has, for `_with_shortcuts`."""
     openings = sorted(number for number in partner if tokens[number].markup == "[")  # type: ignore[union-attr]
     for opening, following in pairwise([*openings, len(tokens)]):
-        markup = tokens[partner[opening]].markup  # type: ignore[union-attr]
+        close = partner[opening]
+        markup = tokens[close].markup  # type: ignore[union-attr]
         if markup in ("]", "][]"):
-            name = (
-                "".join(map(_written, tokens[opening + 1 : partner[opening]])) if partner[opening] < following else ""
-            )
+            name = "".join(map(_written, tokens[opening + 1 : close])) if close < following else ""
             if label(name) not in known:
                 del partner[opening]
         elif markup.startswith("][") and label(markup[2:-1]) not in known and not set(markup) & set("._:/`"):
@@ -434,19 +433,15 @@ def _written(token: Item | Run) -> str:
 
 def _with_shortcuts(content: Content, known: frozenset[str]) -> Content:
     """Return content in which a link that is named by its text stands for a word, since its name must not change."""
-    ends = {item.pair: index for index, item in enumerate(content) if isinstance(item, Tag) and item.kind == "close"}
+    closes = ((index, item) for index, item in enumerate(content) if isinstance(item, Tag) and item.kind == "close")
+    ends = {item.pair: index for index, item in closes if item.markup in ("]", "][]")}
     items: list[Item] = []
     number = 0
     while number < len(content):
-        item = content[number]
-        end = number
-        if isinstance(item, Tag) and item.kind == "open" and item.markup == "[":
+        item, end = content[number], number
+        if isinstance(item, Tag) and item.kind == "open" and item.markup == "[" and item.pair in ends:
             end = ends[item.pair]
-            if content[end].markup in ("]", "][]"):  # type: ignore[union-attr]
-                raw = "".join(map(_written, content[number : end + 1]))
-                items.append(Tag("word", raw, item.pair))
-                number = end + 1
-                continue
+            item = Tag("word", "".join(map(_written, content[number : end + 1])), item.pair)
         items.append(item)
-        number += 1
+        number = end + 1
     return tuple(items)

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 
 from dikkat_runtime.documents.alignment import Span
 from dikkat_runtime.errors import msg
@@ -121,15 +122,9 @@ def _front_blocks(lines: list[_Line], remarks: Counter[str]) -> Iterator[Block]:
             continue
         rest = line.text[key.end() :].rstrip()
         if _FOLDED.match(rest):
-            block = Block(is_front=True, is_folded=True)
-            for other in lines[first:number]:
-                if other.text.strip():
-                    block.lines.append(_trimmed(other))
-                elif block.lines:
-                    yield block
-                    block = Block(is_front=True, is_folded=True)
-            if block.lines:
-                yield block
+            for has_text, paragraph in groupby(lines[first:number], lambda other: bool(other.text.strip())):
+                if has_text:
+                    yield Block(list(map(_trimmed, paragraph)), is_front=True, is_folded=True)
         elif rest and rest[0] not in "|>&*!{[#":
             others = (other for other in lines[first:number] if other.text.strip())
             spans = [_trimmed(line, key.end()), *map(_trimmed, others)]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gettext import c2py
 from itertools import count
 
-from dikkat_runtime.documents.segments import Content, Item, Segment, Tag, tagged, tags_of
+from dikkat_runtime.documents.segments import Content, Item, Segment, Tag, render, tagged, tags_of
 from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 
@@ -69,9 +69,9 @@ def message_text(content: Content, source: Content, mnemonic: str, flags: Sequen
     """
     if "c-format" in flags:
         content = _numbered(content, source)
-    if mnemonic and not any(mnemonic in (item if isinstance(item, str) else item.markup) for item in content):
+    if mnemonic not in render(content, str):
         content = _marked(content, mnemonic)
-    return "".join(item if isinstance(item, str) else item.markup for item in content)
+    return render(content, str)
 
 
 def _marked(content: Content, mnemonic: str) -> Content:
@@ -138,10 +138,6 @@ class PluralRule:
             return cls(int(count[1]), 0 if int(count[1]) > 1 else None, is_known=False)
         alone = forms[1] if int(count[1]) > 1 else None
         return cls(int(count[1]), alone, forms[MANY])
-
-    def takes_singular(self, form: int) -> bool:
-        """Return whether a form is translated from the singular of the source."""
-        return form == self.singular
 
 
 # The syntax of ICU: each branch of a plural or a choice is a text of its own, and all syntax stays.

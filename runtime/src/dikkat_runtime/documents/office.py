@@ -84,12 +84,11 @@ class _Part:
 
     def document(self) -> TextDocument:
         """Return the part with its segments; those of a text box stand in a tag of the paragraph around it."""
-        paragraphs = (
-            self._paragraph(number)
+        segments = [
+            segment
             for number, node in enumerate(self._nodes)
-            if node.kind == "open" and node.local in self._paragraphs
-        )
-        segments = [segment for segment in paragraphs if segment is not None]
+            if node.kind == "open" and node.local in self._paragraphs and (segment := self._paragraph(number))
+        ]
         return TextDocument(self._file, segments, markup=False, errors="xmlcharrefreplace")
 
     def _paragraph(self, number: int) -> Segment | None:
@@ -197,8 +196,7 @@ class _Runs:
             if node.local == "rPr":
                 style = _EMPTY.sub("", _IDENTITY.sub("", self._raw(index, close)))
             elif node.local == "t":
-                text = "".join(node.text for node in self._nodes[index:close])
-                self._pieces.append((style, text))
+                self._pieces.append((style, "".join(node.text for node in self._nodes[index:close])))
             elif node.local == "noBreakHyphen":
                 self._pieces.append((style, "\u2011"))
             elif node.local not in _DROPPED and node.kind in ("open", "empty"):
@@ -261,11 +259,7 @@ def _written(translation: Content, base: str, is_direct: bool, prefix: str, spac
             parts.append(item.markup)
         else:
             text = escaped(item if isinstance(item, str) else item.markup)
-            if is_direct and parts:
-                parts[-1] += text
-            elif is_direct:
-                parts.append(text)
-            else:
-                parts.append(f"<{prefix}r>{styles[-1]}<{prefix}t{space}>{text}</{prefix}t></{prefix}r>")
+            run = f"<{prefix}r>{styles[-1]}<{prefix}t{space}>{text}</{prefix}t></{prefix}r>"
+            parts.append(text if is_direct else run)
     written = "".join(parts)
     return f"<{prefix}t{space}>{written}</{prefix}t>" if is_direct else written

@@ -134,7 +134,7 @@ def _plural_forms(entry: _Entry, rule: PluralRule, file: DecodedFile) -> Iterato
     for form in range(rule.count):
         key = f"msgstr[{form}]"
         if "fuzzy" in entry.flags or not entry.strings.get(key):
-            source = entry.strings["msgid" if rule.takes_singular(form) else "msgid_plural"]
+            source = entry.strings["msgid" if form == rule.singular else "msgid_plural"]
             yield _segment(entry, key, source, file)
 
 
@@ -148,25 +148,16 @@ def _segment(entry: _Entry, key: str, source: str, file: DecodedFile) -> Segment
         text = message_text(translation, content, mnemonic, entry.flags)
         quoted = _quoted(text, newline, is_folded or "\n" in text.strip("\n"))
         if key in entry.spans:
-            first, *others = entry.spans[key]
-            yield Edit(*first, quoted)
-            yield from (Edit(*span, '""') for span in others)
+            yield from (Edit(*span, '""' if number else quoted) for number, span in enumerate(entry.spans[key]))
         else:
             end = max(spans[-1][1] for spans in entry.spans.values())
             # forms that the entry lacks follow the others, in their order
             yield Edit(end, end, f"{newline}{key} {quoted}")
-        yield from _fuzzy(entry, newline)
+        if "fuzzy" not in entry.flags:
+            first = entry.first or 0
+            yield Edit(*entry.flags_at, "#, fuzzy,") if entry.flags_at else Edit(first, first, f"#, fuzzy{newline}")
 
     return Segment(content, edits, entry.line)
-
-
-def _fuzzy(entry: _Entry, newline: str) -> Iterable[Edit]:
-    if "fuzzy" in entry.flags:
-        return
-    if entry.flags_at is not None:
-        yield Edit(*entry.flags_at, "#, fuzzy,")
-    else:
-        yield Edit(entry.first or 0, entry.first or 0, f"#, fuzzy{newline}")
 
 
 def _entries(lines: Iterable[str], name: str) -> Iterator[_Entry]:
@@ -239,9 +230,7 @@ def _quoted(text: str, newline: str, is_folded: bool) -> str:
     """Return a string of a catalog, over several lines where its source is."""
     if not is_folded:
         return f'"{text.translate(_WRITTEN)}"'
-    *ended, last = text.split("\n")
-    lines = [*(f"{line}\n" for line in ended), *([last] if last else [])]
-    folded = [part for line in lines for part in _folded(line.translate(_WRITTEN))]
+    folded = [part for line in _LINE.findall(text) for part in _folded(line.translate(_WRITTEN))]
     return newline.join(f'"{part}"' for part in ("", *folded))
 
 
@@ -312,7 +301,7 @@ def _read_message(
 ) -> None:
     sources = key.decode(catalog.charset).rpartition("\4")[2].split("\0")
     for form in range(rule.count if len(sources) > 1 else 1):
-        source = sources[0 if len(sources) == 1 or rule.takes_singular(form) else 1]
+        source = sources[0 if len(sources) == 1 or form == rule.singular else 1]
         if form < len(targets) and targets[form] not in ("", source):
             catalog.remarks[msg("messages that are translated already")] += 1
         elif has_words(source):
@@ -347,14 +336,12 @@ def _strings(data: bytes, order: str, start: int, count: int) -> list[bytes]:
 def write_mo(messages: dict[bytes, bytes], order: str = "<") -> bytes:
     """Return a compiled catalog of these messages, sorted as programs expect them."""
     keys = sorted(messages)
-    sources, targets = keys, [messages[key] for key in keys]
     head = 28
     position = head + 16 * len(keys)
     tables, texts = [], []
-    for strings in (sources, targets):
-        for string in strings:
-            tables.append(struct.pack(f"{order}2I", len(string), position))
-            texts.append(string + b"\0")
-            position += len(string) + 1
+    for string in (*keys, *(messages[key] for key in keys)):
+        tables.append(struct.pack(f"{order}2I", len(string), position))
+        texts.append(string + b"\0")
+        position += len(string) + 1
     numbers = (_MAGIC, 0, len(keys), head, head + 8 * len(keys), 0, head + 16 * len(keys))
     return struct.pack(f"{order}7I", *numbers) + b"".join([*tables, *texts])

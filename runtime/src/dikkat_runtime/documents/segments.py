@@ -163,8 +163,8 @@ def is_unchanged(translation: Content, source: Content) -> bool:
     return render(translation, str) == render(source, str)
 
 
-def tagged(content: Iterable[Item], pattern: re.Pattern[str], tag: Callable[[re.Match[str]], Tag]) -> list[Item]:
-    """Return content in whose texts each match of a pattern is a tag, without empty texts."""
+def tagged(content: Iterable[Item], pattern: re.Pattern[str], tag: Callable[[re.Match[str]], Item]) -> list[Item]:
+    """Return content in whose texts each match of a pattern is a tag, or another text, without empty texts."""
     items: list[Item] = []
     for item in content:
         if not isinstance(item, str):

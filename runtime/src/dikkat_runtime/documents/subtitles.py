@@ -92,17 +92,16 @@ def _escaper(source: str) -> Callable[[str], str]:
 
 
 def _read(file: DecodedFile, read: ReadText, escape: Escaper, remarks: Counter[str]) -> TextDocument:
-    segments: list[Segment] = []
     cues = list(_cues(file, remarks))
     if not cues and file.text.replace("WEBVTT", "").strip():
         raise DataError("{name}: holds no cue (a line such as 00:00:01,000 --> 00:00:02,000)", file.name)
-    group: list[_Cue] = []
+    groups: list[list[_Cue]] = []
     for cue in cues:
-        if group and not _goes_on(group[-1], cue):
-            segments += _segments(file, group, read, escape, remarks)
-            group = []
-        group.append(cue)
-    segments += _segments(file, group, read, escape, remarks)
+        if groups and _goes_on(groups[-1][-1], cue):
+            groups[-1].append(cue)
+        else:
+            groups.append([cue])
+    segments = [segment for group in groups for segment in _segments(file, group, read, escape, remarks)]
     return TextDocument(file, segments, remarks, markup=read is _positioned)
 
 
@@ -171,14 +170,11 @@ def _segments(
             content = _content(text, span[0], read)
             segments.append(file.segment(*span, content, partial(render, escape=escape(text))))
         return segments
-    if not cues:
-        return []
     items: list[Item] = []
     for number, cue in enumerate(cues):
         if number:
             items.append(Tag("void", f"\n{number}", number, is_text=True))
         items += _content(cue.text, cue.start, read)
-
     content = tuple(items)
 
     def edits(translation: Content) -> Iterable[Edit]:
@@ -268,11 +264,9 @@ def _closed(parts: Sequence[Sequence[Item]]) -> list[list[Item]]:
             elif isinstance(item, Tag) and item.kind == "close" and opened:
                 opened.pop()
             items.append(item)
-        names = [re.findall(r"[A-Za-z]\w*", tag.markup) for tag in reversed(opened)]
-        items += [
-            Tag("close", f"</{name[0]}>", is_text=tag.is_text)
-            for name, tag in zip(names, reversed(opened), strict=True)
-        ]
+        for tag in reversed(opened):
+            name = re.findall(r"[A-Za-z]\w*", tag.markup)[0]
+            items.append(Tag("close", f"</{name}>", is_text=tag.is_text))
         closed.append(items)
     return closed
 

@@ -31,10 +31,9 @@ def read_table(data: bytes, name: str, options: Options) -> TextDocument:
     source, is_head = _column(name, head, options.source_column, _KNOWN_SOURCES, 0)
     target, target_in_head = _column(name, head, options.target_column, _KNOWN_TARGETS, len(head))
     first = 1 if is_head or target_in_head or dialect.header else 0
-    added = _cell_edits(file, rows[0], target, dialect)((ADDED,)) if first and target >= len(head) else ()
     remarks: Counter[str] = Counter()
     segments = []
-    also = list(added)
+    also = list(_cell_edits(file, rows[0], target, dialect)((ADDED,)) if first and target >= len(head) else ())
     for row in rows[first:]:
         where = f"{name}:{file.line(row[0][0])}"
         require_columns([file.text[slice(*cell)] for cell in row], dialect, where)

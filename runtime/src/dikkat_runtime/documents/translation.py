@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from dikkat_runtime.documents.alignment import Alignment, Span
 from dikkat_runtime.documents.markup_ends import nested_pairs
 from dikkat_runtime.documents.placement import WORD, Mark, Paragraph, Placement, SplitSentences, Words
-from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, tagged, tags_of
+from dikkat_runtime.documents.segments import Content, Item, Tag, is_whole, plain, tagged, tags_of
 from dikkat_runtime.errors import msg
 from dikkat_runtime.tasks.aligner import balanced, is_sign, word_spans
 from dikkat_runtime.tasks.surrogates import FIRST_MARK, LAST_MARK, SURROGATES
@@ -130,14 +130,10 @@ def _marked(text: str) -> tuple[str, str]:
 
 def _names(text: str) -> Iterator[str]:
     """Yield names that do not stand in a text, without end."""
-    yield from (name for name in SURROGATES if not _standing(name).search(text))
+    # an apostrophe and a Turkish suffix may follow a name
+    yield from (name for name in SURROGATES if not re.search(rf"(?<![\w.,]){name}(?!\w|[.,]\d)", text))
     standing = {name[0][:end] for name in _NUMBERED.finditer(text) for end in range(2, len(name[0]) + 1)}
     yield from (name for name in (f"Q{number}" for number in count()) if name not in standing)
-
-
-def _standing(surrogate: str) -> re.Pattern[str]:
-    """Return a pattern of the surrogate as a whole word; an apostrophe and a Turkish suffix may follow."""
-    return re.compile(rf"(?<![\w.,]){surrogate}(?!\w|[.,]\d)")
 
 
 _MARKUP = re.compile(r"<(?P<close>/)?(?P<name>[A-Za-z][\w:-]*)(?:\s[^<>]*?)?(?P<void>/)?>")
@@ -247,7 +243,7 @@ class ContentTranslator:
             if not is_whole(content, result):
                 # no tag may be lost: write all of them in the order of the source, then the text
                 self.remarks[BY_ORDER] += 1
-                result = (*tags_of(content), "".join(item for item in result if isinstance(item, str)))
+                result = (*tags_of(content), plain(result))
             results.append(result)
         return results
 

@@ -6,14 +6,14 @@ Nothing outside the file is fetched, and a file that declares entities is refuse
 import html
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal, NoReturn
 from xml.parsers import expat
 
 from dikkat_runtime.documents.decoded_file import DecodedFile
-from dikkat_runtime.documents.segments import Item, Tag
+from dikkat_runtime.documents.segments import Item, Tag, tagged
 from dikkat_runtime.errors import DataError, msg
 
 _DECLARED = re.compile(rb"""^\s*<\?xml[^>]*?\sencoding\s*=\s*["']([\w.:-]+)["']""")
@@ -37,6 +37,14 @@ _REFERENCE = re.compile(r"&(?:#x([0-9a-fA-F]+)|#(\d+)|(\w+));")
 _MAX_DIGITS = 20
 _NAMED = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 NodeKind = Literal["open", "close", "empty", "text", "cdata", "other"]
+_KINDS: dict[str | None, NodeKind] = {
+    "attributes": "open",
+    "empty": "empty",
+    "close": "close",
+    "text": "text",
+    "cdata": "cdata",
+}
+"""By the last group of `_NODE` that matches."""
 CONTROLS = msg("control characters that XML forbids, kept where they are")
 
 
@@ -92,7 +100,10 @@ def xml_nodes(file: DecodedFile, remarks: Counter[str]) -> list[Node]:
     if count:
         remarks[CONTROLS] += count
     parse(xml_parser(file.name), file.name, clean.encode("utf-8", "surrogatepass"), is_last=True)
-    return list(_nodes(file.text))
+    return [
+        Node(_KINDS.get(match.lastgroup, "other"), *match.span(), match[0], match["open"] or match["close"] or "")
+        for match in _NODE.finditer(file.text)
+    ]
 
 
 def xml_parser(name: str) -> expat.XMLParserType:
@@ -114,20 +125,6 @@ def parse(parser: expat.XMLParserType, name: str, data: bytes, *, is_last: bool)
         raise DataError("{name}:{line}: byte {byte:,}: not valid XML ({error})").fill(
             name, error.lineno, max(0, parser.ErrorByteIndex), expat.ErrorString(error.code)
         ) from None
-
-
-def _nodes(text: str) -> Iterator[Node]:
-    for match in _NODE.finditer(text):
-        kind: NodeKind = "other"
-        if match["text"] is not None:
-            kind = "text"
-        elif match["cdata"] is not None:
-            kind = "cdata"
-        elif match["close"]:
-            kind = "close"
-        elif match["open"]:
-            kind = "empty" if match["empty"] else "open"
-        yield Node(kind, match.start(), match.end(), match[0], match["open"] or match["close"] or "")
 
 
 def matching(nodes: list[Node]) -> dict[int, int]:
@@ -163,8 +160,7 @@ def escaped(text: str) -> str:
     """Escape text for XML; control characters that it forbids are left out."""
     if _SPECIAL.search(text) is None:
         return text
-    text = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return ILLEGAL.sub("", text)
+    return ILLEGAL.sub("", html.escape(text, quote=False))
 
 
 def quoted(text: str) -> str:
@@ -183,20 +179,13 @@ def text_items(raw: str) -> list[Item]:
     """Return text and references of the characters `raw` between two tags of a file."""
     if "&" not in raw:
         return [raw]
-    items: list[Item] = []
-    text, position = "", 0
-    for match in _ANY_REFERENCE.finditer(raw):
-        text += raw[position : match.start()]
-        position = match.end()
-        character = _character(match[0])
-        if character is not None:
-            text += character
-            continue
+
+    def read(match: re.Match[str]) -> Item:
         # an entity of the file's own stands for words; a space, or a sign that HTML names, for none
         is_word = match[0][1] != "#" and html.unescape(match[0]) == match[0]
-        items += [text, Tag("word" if is_word else "void", match[0])]
-        text = ""
-    return [item for item in (*items, text + raw[position:]) if item != ""]
+        return _character(match[0]) or Tag("word" if is_word else "void", match[0])
+
+    return tagged((raw,), _ANY_REFERENCE, read)
 
 
 def escaper(source: str) -> Callable[[str], str]:

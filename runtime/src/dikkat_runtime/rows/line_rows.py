@@ -329,9 +329,8 @@ class Table:
             return
         mark = BOM if sample[0].startswith(BOM) else b""
         sample[0] = sample[0].removeprefix(BOM)
-        self._dialect = find_dialect(
-            [split_end(line)[0].decode("utf-8", "replace") for line in sample], str(self._path)
-        )
+        bodies = [split_end(line)[0].decode("utf-8", "replace") for line in sample]
+        self._dialect = find_dialect(bodies, str(self._path))
         rows = self._split(chain(sample, lines))
         is_numbered = self._column.isdecimal()
         if not is_numbered or self._dialect.header:

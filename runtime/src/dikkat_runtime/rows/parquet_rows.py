@@ -52,16 +52,11 @@ class ParquetReader:
                 if batch is None:
                     return
                 texts = batch.column(self._index).to_pylist()
-            failures = [
-                Failure(
-                    self._read + number,
-                    msg("a line of the text has more than {max_line_length:,} characters", MAX_LINE_LENGTH),
-                )
-                for number, text in enumerate(texts, start=1)
-                if text is not None and _is_too_long(text)
-            ]
-            for failure in failures:
-                texts[failure.row - self._read - 1] = None
+            too_long = [index for index, text in enumerate(texts) if text is not None and _is_too_long(text)]
+            reason = msg("a line of the text has more than {max_line_length:,} characters", MAX_LINE_LENGTH)
+            failures = [Failure(self._read + index + 1, reason) for index in too_long]
+            for index in too_long:
+                texts[index] = None
             self._read += batch.num_rows
             yield Chunk(batch, texts, failures)
 
@@ -101,7 +96,7 @@ def parquet_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     pa, number = pyarrow(path), 0
     with text_files.reading_errors(path), path.open("rb") as raw:
         table = _opened(raw, path)
-        names = [field.name for field in table.schema_arrow if _may_be_text(pa.types, field.type)]
+        names = [field.name for field in table.schema_arrow if _may_be_text(pa, field.type)]
         batches = table.iter_batches(batch_size=_ENTRIES, columns=names, use_threads=False)
         while True:
             with _errors(path, pa):
@@ -114,12 +109,11 @@ def parquet_entries(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError("{path}: the table has no rows", path)
 
 
-def _may_be_text(types: Any, kind: Any) -> bool:
+def _may_be_text(pa: Any, kind: Any) -> bool:
     """Whether a column may hold texts or labels; vectors, pictures and the like are not read."""
-    if types.is_dictionary(kind) or types.is_list(kind) or types.is_large_list(kind):
-        return _may_be_text(types, kind.value_type)
-    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    return bool(is_text or types.is_integer(kind) or types.is_struct(kind))
+    if pa.types.is_dictionary(kind) or pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        return _may_be_text(pa, kind.value_type)
+    return _is_text(pa, kind) or bool(pa.types.is_integer(kind) or pa.types.is_struct(kind))
 
 
 def _rows_at_once(metadata: Any) -> list[tuple[int, list[int]]]:

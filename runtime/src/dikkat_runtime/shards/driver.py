@@ -115,11 +115,9 @@ def estimate_line(
     """
     times = sum(shard.size for shard in shards) / max(1, sampled.size)
     rows, seconds = round(sample["rows"] * times), sample["seconds"] * times
-    by_workers = (
-        ""
-        if workers == 1
-        else msg(" by {workers} workers, {time} of processor time", workers, clock_time(seconds * threads))
-    )
+    by_workers = ""
+    if workers != 1:
+        by_workers = msg(" by {workers} workers, {time} of processor time", workers, clock_time(seconds * threads))
     about = msg("about {rows:,} rows in {files}", rows, plural(len(shards), "file"))
     return msg("{work}: {time}{workers} (estimated from the first rows of {file})").fill(
         about, clock_time(seconds / workers), by_workers, sampled.source.name
@@ -167,12 +165,10 @@ class Result:
         ]
         if self.records:
             written, rows = plural(len(self.records), "file"), plural(self.count("rows"), "row")
-            events = joined(", ", counts)
-            lines.append(
-                msg("wrote {files}, {rows}: {events}", written, rows, events)
-                if counts
-                else msg("wrote {files}, {rows}", written, rows)
-            )
+            line = msg("wrote {files}, {rows}", written, rows)
+            if counts:
+                line = msg("wrote {files}, {rows}: {events}", written, rows, joined(", ", counts))
+            lines.append(line)
         return lines
 
     def check(self) -> None:

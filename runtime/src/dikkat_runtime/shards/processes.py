@@ -157,8 +157,6 @@ def _reason(code: int) -> str:
     if code >= 0:
         return msg("ended with {code}", code)
     name = signal.Signals(-code).name
-    return (
-        msg("killed by {signal}, perhaps because memory is short", name)
-        if name == "SIGKILL"
-        else msg("killed by {signal}", name)
-    )
+    if name == "SIGKILL":
+        return msg("killed by {signal}, perhaps because memory is short", name)
+    return msg("killed by {signal}", name)

@@ -219,8 +219,7 @@ def model_fingerprint(job: Job) -> str:
     Raises `MissingInputError` or `DataError` where the weights cannot be read.
     """
     digest = hashlib.sha256(read_checksum(job.run / "model.safetensors").encode())
-    names = [*_FILES, *(_CLASSIFIER_FILES if job.task == "classify" else ())]
-    for name in names:
+    for name in (*_FILES, *(_CLASSIFIER_FILES if job.task == "classify" else ())):
         if (name == FILE_NAME and not job.corrections) or (name == SHORTLIST and job.all_words):
             continue
         path = job.run / name
@@ -289,8 +288,6 @@ def share_out(shards: Sequence[Shard], num_workers: int) -> list[Work]:
     fair = max(1.0, total / (num_workers * _PIECES))
     work = list[Work]()
     for shard in shards:
-        parts = 1
-        if shard.size >= SPLIT_FROM:
-            parts = min(num_workers, math.ceil(shard.size / fair), MAX_PARTS)
+        parts = min(num_workers, math.ceil(shard.size / fair), MAX_PARTS) if shard.size >= SPLIT_FROM else 1
         work += [Work(shard, part, parts) for part in range(parts)]
     return sorted(work, key=lambda item: -item.size)

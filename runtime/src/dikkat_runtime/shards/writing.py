@@ -5,7 +5,7 @@ import json
 import os
 import re
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -371,12 +371,10 @@ def remaining_shards(
     """Return the shards whose output is not whole, or is `refused` by such an error; nothing is removed."""
     remaining = []
     for shard in shards:
-        try:
-            is_done = is_whole(shard, fingerprint)
-        except refused:
-            is_done = False
-        if not is_done:
-            remaining.append(shard)
+        with suppress(*refused):
+            if is_whole(shard, fingerprint):
+                continue
+        remaining.append(shard)
     return remaining
 
 
@@ -385,11 +383,9 @@ def remove_half_written(shards: Sequence[Shard], *, keep_answers: bool = False) 
 
     Another task of a job array may be writing the rest of the folder. Raises `DiskError` or `CannotCreateError`.
     """
-    names: dict[Path, set[str]] = {}
+    names = defaultdict[Path, set[str]](set)
     for shard in shards:
-        names.setdefault(shard.output.parent, set()).update(
-            path.name for path in (shard.output, shard.errors, shard.record)
-        )
+        names[shard.output.parent] |= {path.name for path in (shard.output, shard.errors, shard.record)}
     for folder, own in names.items():
         for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
             match = _HALF_WRITTEN.fullmatch(path.name)

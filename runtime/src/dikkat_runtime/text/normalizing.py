@@ -66,10 +66,9 @@ def normalized(text: str, known: Container[str]) -> str:
         text = re.sub(JOINER, lambda match: match[0] if _joins_emoji(match.string, match.start()) else "", text)
     text = _composed(text, known)
     plain = "".join(character if character in known else _plain(character, known) for character in text)
-    grouped = re.sub(DIGIT_GROUP, GROUP_MARK, plain) if GROUP_MARK not in plain else plain
-    if grouped is plain:
+    if GROUP_MARK in plain:
         return re.sub(SPACE, " ", plain)
-    return re.sub(SPACE, " ", grouped).replace(GROUP_MARK, "\u00a0")
+    return re.sub(SPACE, " ", re.sub(DIGIT_GROUP, GROUP_MARK, plain)).replace(GROUP_MARK, "\u00a0")
 
 
 def has_hidden_direction(text: str) -> bool:

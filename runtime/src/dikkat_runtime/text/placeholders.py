@@ -41,13 +41,9 @@ def has_words(text: str) -> bool:
 
 def spans(text: str) -> Counter[tuple[Kind, str]]:
     """Return how often each placeholder, tag, address and number occurs in `text`; a number as its digits alone."""
-    counts: Counter[tuple[Kind, str]] = Counter()
-    if not _may_have_spans(text):
-        return counts
-    for match in re.finditer(ANY, text):
-        kind = _GROUPS[match.lastgroup or ""]
-        counts[kind, _normal(kind, match[0])] += 1
-    return counts
+    matches = re.finditer(ANY, text) if _may_have_spans(text) else ()
+    kinds = ((_GROUPS[match.lastgroup or ""], match[0]) for match in matches)
+    return Counter((kind, _normal(kind, written)) for kind, written in kinds)
 
 
 def protected_spans(text: str, also: re.Pattern[str]) -> list[tuple[int, int]]:

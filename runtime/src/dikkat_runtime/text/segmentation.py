@@ -127,8 +127,7 @@ class Segmenter:
         for piece in pieces:
             # one more, since the space between may be a token
             more = 1 + len(piece.ids)
-            fits = groups and piece.ids and groups[-1][-1].ids and tokens + more <= self._limits.usual
-            if fits:
+            if groups and piece.ids and groups[-1][-1].ids and tokens + more <= self._limits.usual:
                 groups[-1].append(piece)
             else:
                 groups.append([piece])

@@ -35,11 +35,9 @@ _MAX_CHAINS = 16
 @lru_cache(maxsize=65536)
 def begins_suffixes(letters: str) -> bool:
     """Return whether a chain of Turkish suffixes begins with these letters."""
-    return len(letters) <= _MAX_LENGTH and any(
-        _fits(suffix, letters)
-        if len(letters) <= len(suffix)
-        else _fits(suffix, letters[: len(suffix)]) and begins_suffixes(letters[len(suffix) :])
-        for suffix in _SUFFIXES
+    return not letters or (
+        len(letters) <= _MAX_LENGTH
+        and any(_fits(suffix, letters) and begins_suffixes(letters[len(suffix) :]) for suffix in _SUFFIXES)
     )
 
 
@@ -132,4 +130,5 @@ def takes_suffixes(language: str) -> bool:
 
 
 def _fits(suffix: str, letters: str) -> bool:
+    """Return whether a suffix may be what the first of these letters are, as many as it has."""
     return all(letter in _CLASSES.get(symbol, symbol) for symbol, letter in zip(suffix, letters, strict=False))

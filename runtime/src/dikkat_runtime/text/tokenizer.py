@@ -106,11 +106,8 @@ class Tokenizer:
         """
         if config.kind in ("characters", "bytes"):
             return cls(learned_tokenizer(config, texts))
-        cased = chain(
-            _cased(texts, languages[0] if config.lowercase else ""),
-            _cased(target_texts, languages[1] if config.lowercase else ""),
-        )
-        return cls(learned_tokenizer(config, cased))
+        casing = languages if config.lowercase else ("", "")
+        return cls(learned_tokenizer(config, chain.from_iterable(map(_cased, (texts, target_texts), casing))))
 
     @classmethod
     def load(

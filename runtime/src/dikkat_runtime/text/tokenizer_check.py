@@ -90,8 +90,7 @@ def _is(*values: object) -> Check:
     return lambda value: any(value == one and type(value) is type(one) for one in values)
 
 
-def _is_flag(value: Any) -> bool:
-    return isinstance(value, bool)
+_is_flag = _is(True, False)
 
 
 def _is_size(value: Any) -> bool:
@@ -124,7 +123,7 @@ _NORMALIZERS: Mapping[str, Mapping[str, Check]] = {
     "BertNormalizer": {
         "clean_text": _is_flag,
         "handle_chinese_chars": _is_flag,
-        "strip_accents": lambda value: value is None or isinstance(value, bool),
+        "strip_accents": _is(None, True, False),
         "lowercase": _is_flag,
     },
 }
@@ -358,8 +357,7 @@ def _check_template(part: Mapping[str, Any], size: int) -> None:
             raise ValueError(f"post_processor TemplateProcessing: {name} must be a list of pieces")
         for piece in pieces:
             inner = next(iter(piece.values())) if isinstance(piece, dict) and len(piece) == 1 else None
-            known = isinstance(inner, dict) and ("Sequence" in piece or inner.get("id") in special)
-            if not known:
+            if not isinstance(inner, dict) or ("Sequence" not in piece and inner.get("id") not in special):
                 raise ValueError(f"post_processor TemplateProcessing: {name} holds an unknown piece")
 
 
