@@ -21,9 +21,7 @@ _SIDES = ("source", "target")
 
 def odd_side(pairs: Sequence[Pair], data: Sequence[str]) -> str:
     """Return what is unusual about these pairs, and what to do, in one clause; "" where nothing is."""
-    if not pairs:
-        return ""
-    return _ids(pairs, data) or _one_text_twice(pairs) or _labels_or_copies(pairs)
+    return (_ids(pairs, data) or _one_text_twice(pairs) or _labels_or_copies(pairs)) if pairs else ""
 
 
 def _ids(pairs: Sequence[Pair], data: Sequence[str]) -> str:

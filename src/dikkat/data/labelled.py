@@ -50,8 +50,7 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
     """
     dialect, rows = read_table(path)
     sample = [row for _, row in islice(rows, SAMPLE_ROWS + bool(dialect.header))][bool(dialect.header) :]
-    by_name = _by_name(dialect.header)
-    label, text = by_name or _by_content(sample, separator)
+    label, text = _by_name(dialect.header) or _by_content(sample, separator)
     if dialect.is_plain and (label, text) != (0, 1):
         values = _values(sample, label, separator)
         note(

@@ -231,14 +231,10 @@ def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
     )
     if all(path.is_file() for path in paths):  # a pipe cannot be read again
         line = shift_line(read_lines(paths[0]), read_lines(paths[1]))
-        shorter = paths[counts[1] < counts[0]]
-        at_the_end = line > min(counts)
-        explanation = (
-            msg("{shorter} seems to be cut off", shorter)
-            if at_the_end
-            else msg("the pairing seems to shift near line {line}", line)
-        )
-        message += "; " + explanation
+        if line > min(counts):
+            message += "; " + msg("{shorter} seems to be cut off", paths[counts[1] < counts[0]])
+        else:
+            message += "; " + msg("the pairing seems to shift near line {line}", line)
     return DataError("{text}; line N of one file must translate line N of the other", message)
 
 

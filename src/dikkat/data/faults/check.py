@@ -74,8 +74,7 @@ def _gains(sources: Sketches, targets: Sketches, here: Scores, lines: int, centr
 
 def _blocks(gains: Scores) -> Iterator[tuple[int, int]]:
     """Runs that gain most in all (Kadane), far enough from chance, none of which holds a better one."""
-    window = np.convolve(gains, np.ones(MIN_LENGTH), "same")
-    candidates = np.flatnonzero(window > _MIN_GAIN / 2)
+    candidates = np.flatnonzero(np.convolve(gains, np.ones(MIN_LENGTH), "same") > _MIN_GAIN / 2)
     if not len(candidates):
         return
     breaks = np.flatnonzero(np.diff(candidates) > 4 * MIN_LENGTH)
@@ -90,8 +89,7 @@ def _blocks(gains: Scores) -> Iterator[tuple[int, int]]:
 
 def _best_run(gains: NDArray[np.float64]) -> tuple[int, int, float]:
     sums = np.concatenate(([0.0], np.cumsum(gains)))
-    lowest = np.minimum.accumulate(sums)
-    last = int(np.argmax(sums - lowest))
+    last = int(np.argmax(sums - np.minimum.accumulate(sums)))
     first = int(np.argmin(sums[: last + 1]))
     return first, last, float(sums[last] - sums[first])
 
@@ -241,8 +239,7 @@ class SideLanguages:
     @classmethod
     def of(cls, pairs: Sequence[tuple[str, str]], codes: tuple[str, str]) -> "SideLanguages":
         """Return the languages that `codes` names, else those that the pairs seem to be in."""
-        step = max(1, len(pairs) // _SAMPLE)
-        texts_by_side = ([pair[side] for pair in pairs[::step]] for side in (0, 1))
+        texts_by_side = ([pair[side] for pair in pairs[:: max(1, len(pairs) // _SAMPLE)]] for side in (0, 1))
         guessed = [code or guess_language(texts) for code, texts in zip(codes, texts_by_side, strict=True)]
         notes: list[str] = [
             msg("the language of the {side} is not clear; give --{option}-language", msg(name), name)

@@ -65,8 +65,7 @@ def write_cleaned(request: CheckRequest, check: DataCheck, out: Path) -> None:
 
     Raises `CannotCreateError` or `DiskError`; either file is there whole or not at all.
     """
-    choice = LanguageChoice(*request.languages)
-    pairs = _pairs(request, request.data, choice, lambda line: None)
+    pairs = _pairs(request, request.data, LanguageChoice(*request.languages), lambda line: None)
     with write_streaming(out) as kept, write_streaming(left_out_path(out)) as left_out:
         left_out.write("reason\tline\tsource\ttarget\n")
         for pair, fault in without_faults(pairs, check):
