@@ -170,8 +170,7 @@ def described(maps: SentenceMaps) -> str:
 
 def by_layer(maps: SentenceMaps) -> list[tuple[AttentionMap, ...]]:
     """Return the heads of each layer of each attention, in the order of the maps."""
-    keys = dict.fromkeys((item.stack, item.kind, item.layer) for item in maps.maps)
-    return [maps.select(*key) for key in keys]
+    return [maps.select(*key) for key in dict.fromkeys((item.stack, item.kind, item.layer) for item in maps.maps)]
 
 
 def sentences_of_map(attention_map: AttentionMap) -> list[str]:
@@ -298,8 +297,7 @@ def _layers(maps: Any) -> Iterable[tuple[Stack, Kind, int, Any]]:
 
 
 def _stack_of(weights: Any) -> Stack:
-    heads = _heads(weights)
-    return "encoder" if np.triu(heads, 1).any() else "decoder"
+    return "encoder" if np.triu(_heads(weights), 1).any() else "decoder"
 
 
 def _heads(weights: Any) -> Weights:

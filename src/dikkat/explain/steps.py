@@ -175,8 +175,7 @@ def _weights(trace: Trace) -> Step:
     )
     beta = trace.cell.beta
     notes = () if beta == 1.0 else (msg("Before that, each score is multiplied by β = {beta}.", fixed(beta)),)
-    table = softmax_table(trace, msg("word"))
-    return Step(msg("Step 2. Weights"), (sentence, *notes, *shift_note(trace)), table)
+    return Step(msg("Step 2. Weights"), (sentence, *notes, *shift_note(trace)), softmax_table(trace, msg("word")))
 
 
 def _context(trace: Trace, full: bool) -> Step:

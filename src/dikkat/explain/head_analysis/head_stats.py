@@ -118,5 +118,4 @@ def _target_numbers(queries: int, key_tokens: Sequence[str]) -> NDArray[np.int64
     by_token = [np.array([test(token) for token in key_tokens]) for test in (is_special, is_punctuation)]
     by_token.append(np.arange(len(key_tokens)) == 0)
     special, signs, first = (np.broadcast_to(condition, offsets.shape) for condition in by_token)
-    conditions = [special, signs, *(offsets == n for n in (-1, 0, 1)), first]
-    return np.select(conditions, range(6), default=6)
+    return np.select([special, signs, *(offsets == n for n in (-1, 0, 1)), first], range(6), default=6)
