@@ -67,8 +67,7 @@ def compared_by_transformers(
     def logits(source: Sequence[int], target: Sequence[int]) -> Tensor:
         rows = list(range(model.config.vocab_size)) if order is None else list(order.rows)
         sources = torch.tensor([[rows[number] for number in (*source, EOS_ID)]])
-        start = [model.config.decoder_start_token_id]
-        targets = torch.tensor([start + [rows[number] for number in target]])
+        targets = torch.tensor([[model.config.decoder_start_token_id] + [rows[number] for number in target]])
         computed: Tensor = model(input_ids=sources, decoder_input_ids=targets).logits[0]
         size = translator.model.target_vocab_size or translator.model.vocab_size
         return computed[:, rows[:size]]
@@ -104,8 +103,7 @@ def export_huggingface(translator: TrainedTranslator, out: Path, count: int = SA
 
 def their_weights(translator: TrainedTranslator, order: VocabularyOrder | None) -> dict[str, Tensor]:
     """Return the weights by the names of MarianMT; with `order` the vocabulary is in theirs."""
-    model = translator.model
-    written = model.model_copy(update={"output_bias": True})
+    written = translator.model.model_copy(update={"output_bias": True})
     settings = ForeignSettings(translator.run, {"model_type": "marian"})
     rows = table(keys(written, settings), our_shapes(written, Factory.encoder_decoder, translator.run), written)
     ours = translator.weights_of(rows)

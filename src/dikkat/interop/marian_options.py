@@ -167,9 +167,7 @@ def _yes(flag: bool) -> str:
 
 
 def _written(value: Option) -> str:
-    if isinstance(value, str):
-        return value or '""'
-    return "".join(f"\n  - {item}" for item in value) or "[]"
+    return value or '""' if isinstance(value, str) else "".join(f"\n  - {item}" for item in value) or "[]"
 
 
 def _check_norms(options: Mapping[str, Option], where: str) -> None:

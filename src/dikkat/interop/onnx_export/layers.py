@@ -238,8 +238,7 @@ def self_attention(
 
 def project_memory(graph: Graph, attention: MultiHeadAttention, memory: str) -> KeyValue:
     """Compute the keys and values of a memory (B, S, D)."""
-    first = attention.splits[0]
-    both = linear(graph, attention.in_projection, memory, slice(first, sum(attention.splits)))
+    both = linear(graph, attention.in_projection, memory, slice(attention.splits[0], sum(attention.splits)))
     parts = graph.split(both, attention.splits[1:])
     return KeyValue(*(split_heads(graph, part, attention.num_kv_heads, attention.head_dim) for part in parts))
 
