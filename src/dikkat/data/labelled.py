@@ -211,7 +211,7 @@ class StoredLabels(MappedPairs[LabelledText]):
     _pairs: StoredPairs
 
     def __init__(self, pairs: StoredPairs) -> None:
-        super().__init__(pairs, _labelled)
+        super().__init__(pairs, lambda pair: LabelledText(_labels_of_pair(pair), pair.target, pair.line))
 
     @classmethod
     def store(
@@ -249,10 +249,6 @@ def _counted(texts: Iterable[LabelledText], report: CleaningReport) -> Iterator[
 
 def _labels_of_pair(pair: Pair) -> tuple[str, ...]:
     return tuple(filter(None, pair.source.split(_BREAK)))
-
-
-def _labelled(pair: Pair) -> LabelledText:
-    return LabelledText(_labels_of_pair(pair), pair.target, pair.line)
 
 
 # Describe what is unusual about a table of labelled texts, before anything is trained on it.
@@ -303,7 +299,9 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
             msg("{count:,} different labels on {texts:,} texts: few texts to learn each from", len(counts), len(texts))
         )
     if single := [label for label, count in counts.items() if count == 1]:
-        remarks.append(msg("{classes} a single text", _classes(single)))
+        names = _listed(single)
+        classes = msg("class {names} has", names) if len(single) == 1 else msg("classes {names} have", names)
+        remarks.append(msg("{classes} a single text", classes))
     if alike := _alike_but_for_case(counts):
         remarks.append(msg("the labels {labels} differ only in case, and are two classes", _listed(alike)))
     count, index = _ambiguous(texts)
@@ -370,12 +368,6 @@ def _ambiguous(texts: Iterable[LabelledText]) -> tuple[int, int]:
             elif own_labels != labels:
                 count, first = count + 1, index if first < 0 else min(first, index)
     return count, first
-
-
-def _classes(labels: Sequence[str]) -> str:
-    return (
-        msg("class {names} has", _listed(labels)) if len(labels) == 1 else msg("classes {names} have", _listed(labels))
-    )
 
 
 def _listed(labels: Sequence[str]) -> str:

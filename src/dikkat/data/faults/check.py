@@ -196,9 +196,8 @@ class WordLanguages:
         """Return whether `words` are those of a text in another language."""
         if self._own is None or sum(map(len, words)) < _MIN_LETTERS:
             return False
-        margins = [self._margin(word) for word in words]
         # no language is likelier in the whole than the likeliest one of each word
-        if sum(margins) > -_MIN_MARGIN:
+        if sum(map(self._margin, words)) > -_MIN_MARGIN:
             return False
         scores = np.sum([self._scores[word] for word in words if word in self._scores], axis=0)
         best = int(np.argmax(scores + self._others))

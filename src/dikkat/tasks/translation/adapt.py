@@ -118,8 +118,7 @@ class Base:
         if not (self.run.path / "corpus").is_dir():
             return
         corpus = open_corpus(self.run, "train", self.vocabularies)
-        chosen = np.random.default_rng(seed).permutation(len(corpus))[:count]
-        for index in map(int, np.sort(chosen)):
+        for index in map(int, np.sort(np.random.default_rng(seed).permutation(len(corpus))[:count])):
             yield corpus.source(index).tolist(), corpus.target(index).tolist()
 
 
