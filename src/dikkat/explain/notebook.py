@@ -74,16 +74,15 @@ def page_sentence(
     written = (*maps.output_tokens, end) if maps.output_tokens else ()
     labels = maps.source_tokens or maps.output_tokens
     fed = maps.output if maps.source_tokens else maps.source
-    rolled: tuple[MapKind, ...] = ("encoder-self", "decoder-self")
     return PageSentence(
         source=_tokenized(maps.source if maps.source_tokens else "", maps.source_tokens, labels),
         target=_tokenized(fed, written, labels),
         score=score,
         maps=by_kind,
         rollout={
-            kind: [weights.astype(np.float32)[None] for weights in attention_rollout(by_kind[kind])]
-            for kind in rolled
-            if kind in by_kind
+            kind: [weights.astype(np.float32)[None] for weights in attention_rollout(layers)]
+            for kind, layers in by_kind.items()
+            if kind != "cross"
         },
         beam=beam,
         heads_off=heads_off,
