@@ -47,8 +47,7 @@ def exported_files(
     """
     files = {MODEL: model_file_bytes(variables(translator.model, translator.weights, precision))}
     lists = spelled_entries(translator)
-    names = (SHARED,) if len(lists) == 1 else SIDES
-    for name, entries in zip(names, lists, strict=True):
+    for name, entries in zip((SHARED,) if len(lists) == 1 else SIDES, lists, strict=True):
         files[f"{name}.json"] = _json(entries)
     if with_tokenizers:
         files |= tokenizer_files(translator)
