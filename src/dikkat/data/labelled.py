@@ -328,12 +328,11 @@ def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledTe
     """Return lines on what validation cannot measure."""
     remarks: list[str] = []
     if seen := texts_seen(train, validation):
-        same = "all" if seen == len(validation) else f"{seen:,} of"
         remarks.append(
             msg(
                 "{same} {count:,} validation texts are in the training data too: scores on them do not say how "
                 "well new texts are classified"
-            ).fill(same, len(validation))
+            ).fill("all" if seen == len(validation) else f"{seen:,} of", len(validation))
         )
     measured = _counts(validation)
     if missing := [label for label in _counts(train) if label not in measured]:

@@ -73,10 +73,9 @@ def page_sentence(
     end = END if maps.source_tokens else NEXT
     written = (*maps.output_tokens, end) if maps.output_tokens else ()
     labels = maps.source_tokens or maps.output_tokens
-    fed = maps.output if maps.source_tokens else maps.source
     return PageSentence(
         source=_tokenized(maps.source if maps.source_tokens else "", maps.source_tokens, labels),
-        target=_tokenized(fed, written, labels),
+        target=_tokenized(maps.output if maps.source_tokens else maps.source, written, labels),
         score=score,
         maps=by_kind,
         rollout={
@@ -269,8 +268,7 @@ def attention_maps(maps: Any, tokens: Sequence[str] = (), written: Sequence[str]
                 "model read, special ones included"
             ).fill(*heads.shape[1:], len(queries), len(keys))
         named += [AttentionMap(row, queries, keys, stack, layer, head, kind) for head, row in enumerate(heads)]
-    output = _text(writes) if has_source else ""
-    return SentenceMaps(_text(side), output, reads, writes, tuple(named))
+    return SentenceMaps(_text(side), _text(writes) if has_source else "", reads, writes, tuple(named))
 
 
 def _layers(maps: Any) -> Iterable[tuple[Stack, Kind, int, Any]]:

@@ -436,13 +436,12 @@ def _total(traced: ModelTrace, full: bool) -> Step:
 def _onward(traced: ModelTrace) -> str:
     to_cross = traced.stack == "decoder" and traced.kind == "self"
     onward = _ONWARD["cross_attention" if to_cross else "feed_forward"]
-    joined = traced.num_heads * len(traced.trace.total)
     return msg(
         "All {num_heads} heads do this, each with its own matrices. Their z, side by side "
         "({joined} numbers), times the matrix WO ({joined} × {model_dim}) are the output of the "
         "attention, which is added to the input of the sub-layer (residual connection) and "
         "normalised on its way {onward}."
-    ).fill(**_facts(traced), joined=joined, onward=onward)
+    ).fill(**_facts(traced), joined=traced.num_heads * len(traced.trace.total), onward=onward)
 
 
 def _numbered(tokens: Sequence[str]) -> str:

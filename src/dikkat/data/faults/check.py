@@ -79,8 +79,7 @@ def _blocks(gains: Scores) -> Iterator[tuple[int, int]]:
         return
     breaks = np.flatnonzero(np.diff(candidates) > 4 * MIN_LENGTH)
     starts = [candidates[0], *candidates[breaks + 1]]
-    ends = [*candidates[breaks], candidates[-1]]
-    for start, end in zip(starts, ends, strict=True):
+    for start, end in zip(starts, [*candidates[breaks], candidates[-1]], strict=True):
         low, high = max(0, start - 2 * MIN_LENGTH), min(len(gains), end + 2 * MIN_LENGTH)
         first, last, total = _best_run(gains[low:high])
         if total >= _MIN_GAIN and last - first >= MIN_LENGTH:

@@ -57,8 +57,7 @@ def without_heads(model: nn.Module, heads: Collection[HeadName]) -> Iterator[Non
     with ExitStack() as handles:
         for name, numbers in off.items():
             module = attentions[name]
-            hook = _silencer(module, numbers)
-            handles.enter_context(module.out_projection.register_forward_pre_hook(hook))
+            handles.enter_context(module.out_projection.register_forward_pre_hook(_silencer(module, numbers)))
         yield
 
 

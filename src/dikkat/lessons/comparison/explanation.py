@@ -129,8 +129,7 @@ def _measured(comparison: Comparison) -> Step:
     for index, length in enumerate(sweep.lengths):
         points = [sweep.of(kind)[index] for kind in KINDS]
         times = (_significant(point.measured.seconds * 1e3) for point in points)
-        memory = (_significant(point.measured.peak_bytes / 2**20) for point in points)
-        rows.append((f"{length:,}", *times, *memory))
+        rows.append((f"{length:,}", *times, *(_significant(point.measured.peak_bytes / 2**20) for point in points)))
     fitted = [*(growth.seconds for growth in sweep.growth), *(growth.bytes for growth in sweep.growth)]
     counted = ", ".join(f"{_short(growth.kind)} n^{_exponent(growth.operations)}" for growth in sweep.growth)
     over = sweep.growth[0].operations
