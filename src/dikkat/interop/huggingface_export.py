@@ -92,8 +92,7 @@ def export_huggingface(translator: TrainedTranslator, out: Path, count: int = SA
         order = _order(translator) if translator.has_pieces else None
         weights = their_weights(translator, order)
         save_file(weights, folder / WEIGHTS, {"format": "pt"})
-        size = weights[FINAL_BIAS].shape[1]
-        config = _config(translator.model, size, ids)
+        config = _config(translator.model, weights[FINAL_BIAS].shape[1], ids)
         write_files(folder, {"config.json": config, "generation_config.json": _generation(translator, ids)})
         texts = translator.samples(count)
         if find_spec("transformers") is None or (translator.has_pieces and find_spec("sentencepiece") is None):
@@ -219,12 +218,11 @@ def _config(model: ModelConfig, size: int, ids: Mapping[str, int]) -> dict[str, 
 
 
 def _generation(translator: TrainedTranslator, ids: Mapping[str, int]) -> dict[str, Any]:
-    never = {ids["pad_token_id"], ids["decoder_start_token_id"]}
     return {
         "num_beams": BeamOptions().beam_size,
         "length_penalty": translator.length_penalty,
         "max_length": MAX_LENGTH,
-        "bad_words_ids": [[number] for number in sorted(never)],
+        "bad_words_ids": [[number] for number in sorted({ids["pad_token_id"], ids["decoder_start_token_id"]})],
         **ids,
     }
 

@@ -219,8 +219,7 @@ class EncoderDecoder(nn.Module):
         """
         cache = self.decoder.start_cache(memory, source_mask, rows_per_sentence)
         if self.target_prefix is not None:
-            rows = len(memory) * rows_per_sentence
-            self._read(torch.full((rows,), BOS_ID, device=memory.device), cache)
+            self._read(torch.full((len(memory) * rows_per_sentence,), BOS_ID, device=memory.device), cache)
         return cache
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:

@@ -59,16 +59,14 @@ def described(
     if left:
         name = min(left)
         raise DataError("{where}: {name} = {value} is not supported", where, shown(name), left[name])
-    fixed: dict[str, object] = {"add_source_bos": False, "multi_query_attention": False, "quantization_type": None}
-    for name, value in fixed.items():
+    for name, value in {"add_source_bos": False, "multi_query_attention": False, "quantization_type": None}.items():
         # other versions write null, or false, or nothing
         _require(config.path, name, config.values.get(name) or value, value)
     epsilon = config.number("layer_norm_epsilon", 1e-5)
-    hidden = _rows_of(where, arrays, "encoder/layer_0/ffn/linear_0/weight")[0]
     model = {
         "model_dim": width,
         "num_heads": both["num_heads"],
-        "feed_forward_dim": hidden,
+        "feed_forward_dim": _rows_of(where, arrays, "encoder/layer_0/ffn/linear_0/weight")[0],
         "encoder_layers": _layers(arrays, "encoder"),
         "decoder_layers": _layers(arrays, "decoder"),
         "activation": activation,
@@ -110,11 +108,10 @@ def adds_source_eos(config: ForeignSettings, starts_from_zero: bool, *, is_packa
 
 def scalars_of(model: ModelConfig) -> dict[str, Array]:
     """Return the variables without sizes of a model of ours; decoding begins with the embedding of `<bos>`."""
-    activation = ACTIVATIONS[GATED.get(model.activation, model.activation)]
     common = {
         "num_heads": np.int16(model.num_heads),
         "pre_norm": np.int8(model.norm_placement == "pre"),
-        "activation": np.int8(activation),
+        "activation": np.int8(ACTIVATIONS[GATED.get(model.activation, model.activation)]),
         "scale_embeddings": np.int8(model.scale_embeddings),
     }
     scalars = {
