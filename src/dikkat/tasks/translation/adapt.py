@@ -367,8 +367,7 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
         run.make_folder("held_out")
         for file in files:
             write_atomically(run.path / file.relative_to(path), file.read_bytes())
-        origin = {"run": str(path), "share": share}
-        run.write_config({**settings, "interpolated": origin, "command": command})
+        run.write_config({**settings, "interpolated": {"run": str(path), "share": share}, "command": command})
         run.save_weights(weights, {"interpolated_from": str(path), "share": str(share)})
         run.write_card(
             f"# {out.resolve().name}\n\nA translator whose weights are {share:g} times those of `{path}` and"
