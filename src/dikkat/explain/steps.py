@@ -373,7 +373,6 @@ def _scaling(trace: Trace, facts: dict[str, str | int]) -> Step:
 
 
 def _softmax(trace: Trace) -> Step:
-    title = msg("Step 4. Choice" if trace.cell.hard else "Step 4. Softmax")
     sentence = msg(
         "The choice is hard: all weight goes to the highest score (the first, on a tie), none to the others."
         if trace.cell.hard
@@ -390,7 +389,7 @@ def _softmax(trace: Trace) -> Step:
         kept = (0, 1, 4)
         rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
         table = Table(tuple(table.columns[index] for index in kept), rows)
-    return Step(title, texts, table)
+    return Step(msg("Step 4. Choice" if trace.cell.hard else "Step 4. Softmax"), texts, table)
 
 
 def _weighting(trace: Trace, full: bool) -> Step:

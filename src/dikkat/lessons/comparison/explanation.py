@@ -64,7 +64,6 @@ def numbers(comparison: Comparison) -> dict[str, Any]:
 def render_comparison(comparison: Comparison) -> Explanation:
     """Return the explanation of all parts, in the order of the questions that they answer."""
     settings = comparison.settings
-    title = msg("Convolution, recurrence and self-attention")
     introduction = (
         msg(
             "One layer each, of one width: a causal convolution of kernel k = {kernel}, a recurrence (gated recurrent "
@@ -78,7 +77,7 @@ def render_comparison(comparison: Comparison) -> Explanation:
             machine.processor, plural(machine.threads, "thread"), machine.torch, settings.seed, comparison.seconds
         ),
     )
-    return Explanation(title, introduction, None, steps, ending)
+    return Explanation(msg("Convolution, recurrence and self-attention"), introduction, None, steps, ending)
 
 
 def _formulas() -> Step:
