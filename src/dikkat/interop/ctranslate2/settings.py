@@ -1,5 +1,6 @@
 """The settings of a Transformer of CTranslate2, which are variables and entries of config.json, and ours."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -150,10 +151,7 @@ def _scaled(where: Path, name: str, left: dict[str, Any], width: int) -> bool:
 
 
 def _layers(arrays: Mapping[str, Array], stack: str) -> int:
-    count = 0
-    while f"{stack}/layer_{count}/ffn/linear_0/weight" in arrays:
-        count += 1
-    return count
+    return next(count for count in itertools.count() if f"{stack}/layer_{count}/ffn/linear_0/weight" not in arrays)
 
 
 def _positions(where: Path, arrays: Mapping[str, Array], width: int) -> dict[str, Any]:

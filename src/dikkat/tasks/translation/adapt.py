@@ -201,11 +201,10 @@ def chrf_of(translator: Translator, sources: Sequence[str], targets: Sequence[st
 
 def scores_before(base: Base, new: Sequence[Pair], general: General) -> dict[str, float]:
     """Return the chrF of the base on the new validation part, and on the general one by its kind."""
-    parts = {"new": new[:MAX_SCORED], general.kind: general.held_out}
     translator = Translator.load(base.run.path)
     return {
         kind: chrf_of(translator, [pair.source for pair in pairs], [pair.target for pair in pairs], base.config)
-        for kind, pairs in parts.items()
+        for kind, pairs in {"new": new[:MAX_SCORED], general.kind: general.held_out}.items()
         if pairs
     }
 

@@ -47,10 +47,9 @@ def too_little_left(
     left = msg("{pairs} to train on and {validation:,} to validate on are left after cleaning").fill(
         plural(train, "pair"), validation
     )
-    odd = odd_side(sample, data)
     left_out = msg(": of {pairs} were left out {reasons}", plural(report.read, "pair"), report.reasons())
     why = left_out if report.dropped else ""
-    advice = odd or msg("give more pairs, or name validation data with --valid")
+    advice = odd_side(sample, data) or msg("give more pairs, or name validation data with --valid")
     return DataError("{data}: {left}{why}; {advice}", " ".join(data), left, why, advice)
 
 
