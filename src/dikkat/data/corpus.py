@@ -93,9 +93,8 @@ class ArrayRanges:
         return bool((starts[1:] >= starts[:-1]).all())
 
     def _fill(self, file: int, entries: NDArray[Any], start: int) -> None:
-        size = self._array.dtype.itemsize
         content = entries.view(np.uint8).data
-        offset = self._begin + start * size
+        offset = self._begin + start * self._array.dtype.itemsize
         while len(content):
             count = os.preadv(file, [content], offset)
             if count <= 0:

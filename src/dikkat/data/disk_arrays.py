@@ -90,8 +90,7 @@ class DiskArray:
     def read(self, start: int, stop: int) -> Records:
         """Return the entries from `start` to before `stop`, or to the end."""
         size = self.dtype.itemsize
-        content = self._file.read(start * size, min(stop, len(self)) * size)
-        return np.frombuffer(content, self.dtype).copy()
+        return np.frombuffer(self._file.read(start * size, min(stop, len(self)) * size), self.dtype).copy()
 
     def blocks(self, size: int = BLOCK) -> Iterator[Records]:
         """Yield all entries, `size` at a time."""
@@ -189,8 +188,7 @@ def _merged(runs: DiskArray, ranges: Sequence[tuple[int, int]], most: int) -> It
 
 
 def _sorted(records: Records) -> Records:
-    names = records.dtype.names or ()
-    return records[np.lexsort([records[name] for name in reversed(names)])]
+    return records[np.lexsort([records[name] for name in reversed(records.dtype.names or ())])]
 
 
 def _num_up_to(records: Records, last: Any) -> int:

@@ -94,10 +94,9 @@ def _catalogs(folder: Path) -> list[Path]:
 def _no_catalogs(language: str, roots: Sequence[Path]) -> str:
     counts = Counter({_language_of(f): len(_catalogs(f)) for root in roots for f in _folders(root) if _catalogs(f)})
     if not counts:
-        looked = ", ".join(str(root) for root in roots)
         return msg(
             "no translation catalogs (*.mo) on this computer; looked in {folders}; give files of your own instead"
-        ).fill(looked)
+        ).fill(", ".join(str(root) for root in roots))
     most = sorted(name for name, _ in counts.most_common(_LISTED_LANGUAGES))
     rest = msg(" and {count} more", len(counts) - len(most)) if len(counts) > len(most) else ""
     return msg('no translation catalogs for "{language}"{nearest}; there are: {known}{more}').fill(

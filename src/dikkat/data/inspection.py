@@ -21,9 +21,7 @@ _SIDES = ("source", "target")
 
 def odd_side(pairs: Sequence[Pair], data: Sequence[str]) -> str:
     """Return what is unusual about these pairs, and what to do, in one clause; "" where nothing is."""
-    if not pairs:
-        return ""
-    return _ids(pairs, data) or _one_text_twice(pairs) or _labels_or_copies(pairs)
+    return (_ids(pairs, data) or _one_text_twice(pairs) or _labels_or_copies(pairs)) if pairs else ""
 
 
 def _ids(pairs: Sequence[Pair], data: Sequence[str]) -> str:
@@ -76,17 +74,15 @@ def _labels_or_copies(pairs: Sequence[Pair]) -> str:
     distinct = [sorted(set(side)) for side in zip(*_texts(pairs), strict=True)]
     few = [len(side) * _PER_LABEL <= len(pairs) for side in distinct]
     if all(few):
-        different = len(set(_texts(pairs)))
         return msg("it repeats itself: {different} in its first {first}").fill(
-            plural(different, "different pair"), plural(len(pairs), "pair")
+            plural(len(set(_texts(pairs))), "different pair"), plural(len(pairs), "pair")
         )
     if not any(few):
         return ""
     side = few.index(True)
-    examples = ", ".join(map(shorten, distinct[side][:3]))
     return msg(
         "the {sides} is one of only {texts} ({examples}), like labels; to classify texts, use dikkat train classifier"
-    ).fill(_SIDES[side], plural(len(distinct[side]), "text"), examples)
+    ).fill(_SIDES[side], plural(len(distinct[side]), "text"), ", ".join(map(shorten, distinct[side][:3])))
 
 
 def _texts(pairs: Sequence[Pair]) -> list[tuple[str, str]]:

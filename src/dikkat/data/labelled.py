@@ -50,8 +50,7 @@ def choose_columns(path: Path, separator: str | None, note: Callable[[str], None
     """
     dialect, rows = read_table(path)
     sample = [row for _, row in islice(rows, SAMPLE_ROWS + bool(dialect.header))][bool(dialect.header) :]
-    by_name = _by_name(dialect.header)
-    label, text = by_name or _by_content(sample, separator)
+    label, text = _by_name(dialect.header) or _by_content(sample, separator)
     if dialect.is_plain and (label, text) != (0, 1):
         values = _values(sample, label, separator)
         note(
@@ -212,7 +211,7 @@ class StoredLabels(MappedPairs[LabelledText]):
     _pairs: StoredPairs
 
     def __init__(self, pairs: StoredPairs) -> None:
-        super().__init__(pairs, _labelled)
+        super().__init__(pairs, lambda pair: LabelledText(_labels_of_pair(pair), pair.target, pair.line))
 
     @classmethod
     def store(
@@ -250,10 +249,6 @@ def _counted(texts: Iterable[LabelledText], report: CleaningReport) -> Iterator[
 
 def _labels_of_pair(pair: Pair) -> tuple[str, ...]:
     return tuple(filter(None, pair.source.split(_BREAK)))
-
-
-def _labelled(pair: Pair) -> LabelledText:
-    return LabelledText(_labels_of_pair(pair), pair.target, pair.line)
 
 
 # Describe what is unusual about a table of labelled texts, before anything is trained on it.
@@ -304,7 +299,9 @@ def table_remarks(texts: Sequence[LabelledText]) -> list[str]:
             msg("{count:,} different labels on {texts:,} texts: few texts to learn each from", len(counts), len(texts))
         )
     if single := [label for label, count in counts.items() if count == 1]:
-        remarks.append(msg("{classes} a single text", _classes(single)))
+        names = _listed(single)
+        classes = msg("class {names} has", names) if len(single) == 1 else msg("classes {names} have", names)
+        remarks.append(msg("{classes} a single text", classes))
     if alike := _alike_but_for_case(counts):
         remarks.append(msg("the labels {labels} differ only in case, and are two classes", _listed(alike)))
     count, index = _ambiguous(texts)
@@ -331,12 +328,11 @@ def split_remarks(train: Sequence[LabelledText], validation: Sequence[LabelledTe
     """Return lines on what validation cannot measure."""
     remarks: list[str] = []
     if seen := texts_seen(train, validation):
-        same = "all" if seen == len(validation) else f"{seen:,} of"
         remarks.append(
             msg(
                 "{same} {count:,} validation texts are in the training data too: scores on them do not say how "
                 "well new texts are classified"
-            ).fill(same, len(validation))
+            ).fill("all" if seen == len(validation) else f"{seen:,} of", len(validation))
         )
     measured = _counts(validation)
     if missing := [label for label in _counts(train) if label not in measured]:
@@ -371,12 +367,6 @@ def _ambiguous(texts: Iterable[LabelledText]) -> tuple[int, int]:
             elif own_labels != labels:
                 count, first = count + 1, index if first < 0 else min(first, index)
     return count, first
-
-
-def _classes(labels: Sequence[str]) -> str:
-    return (
-        msg("class {names} has", _listed(labels)) if len(labels) == 1 else msg("classes {names} have", _listed(labels))
-    )
 
 
 def _listed(labels: Sequence[str]) -> str:

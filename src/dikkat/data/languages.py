@@ -83,9 +83,7 @@ def language_scores(text: str) -> NDArray[np.float64]:
 
 def _guess(texts: Sequence[str]) -> tuple[str, float]:
     text = " ".join(texts[:: max(1, len(texts) // _SAMPLE)])[:_SAMPLE_CHARACTERS]
-    if len(text.encode()) < _MIN_CHARACTERS:
-        return "", 0.0
-    return most_probable(text)
+    return most_probable(text) if len(text.encode()) >= _MIN_CHARACTERS else ("", 0.0)
 
 
 @cache
@@ -136,8 +134,7 @@ def languages_of(data: Sequence[str]) -> tuple[str, str]:
         return "", ""
     if data[0].startswith(GETTEXT):
         return "en", data[0].removeprefix(GETTEXT)
-    codes = _codes(data[0])
-    couples = [(source, target) for source, target in pairwise(codes) if source and target]
+    couples = [(source, target) for source, target in pairwise(_codes(data[0])) if source and target]
     return couples[-1] if couples else ("", "")
 
 
@@ -161,6 +158,5 @@ def _last_language(name: str) -> str:
 
 def _codes(name: str) -> list[str]:
     """Language code of each part of a file name, "" for a part that is none: `train.eng-fra.tsv.gz` -> "", en, fr."""
-    stem = _FORMATS.sub("", without_packing(Path(name)))
-    parts = re.split(r"[._-]", stem.lower())
+    parts = re.split(r"[._-]", _FORMATS.sub("", without_packing(Path(name))).lower())
     return [part if part in _TWO_LETTERS else _THREE_LETTERS.get(part, "") for part in parts]

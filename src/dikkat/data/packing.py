@@ -86,8 +86,7 @@ class Windows:
         bits = np.random.PCG64(np.random.SeedSequence([self._seed % 2**64, epoch]))
         spare = self.num_tokens - 1 - self._count * self.length
         offset = int(bits.random_raw() % (spare + 1))
-        order = np.argsort(bits.random_raw(self._count), kind="stable")
-        return offset + order * self.length
+        return offset + np.argsort(bits.random_raw(self._count), kind="stable") * self.length
 
     def _packed(self, starts: IntArray, length: int) -> Packed:
         tokens = self._corpus.ids.gather(starts, np.full(len(starts), length + 1)).reshape(len(starts), length + 1)

@@ -231,14 +231,10 @@ def _unequal(paths: tuple[Path, Path], counts: tuple[int, int]) -> DataError:
     )
     if all(path.is_file() for path in paths):  # a pipe cannot be read again
         line = shift_line(read_lines(paths[0]), read_lines(paths[1]))
-        shorter = paths[counts[1] < counts[0]]
-        at_the_end = line > min(counts)
-        explanation = (
-            msg("{shorter} seems to be cut off", shorter)
-            if at_the_end
-            else msg("the pairing seems to shift near line {line}", line)
-        )
-        message += "; " + explanation
+        if line > min(counts):
+            message += "; " + msg("{shorter} seems to be cut off", paths[counts[1] < counts[0]])
+        else:
+            message += "; " + msg("the pairing seems to shift near line {line}", line)
     return DataError("{text}; line N of one file must translate line N of the other", message)
 
 
@@ -262,12 +258,10 @@ def _read_columns(
     dialect, rows = read_table(path, lenient=lenient)
     are_named = any(column is not None and index is None for column, index in zip(columns, numbers, strict=True))
     if are_named or dialect.header:
-        header = [cell.strip() for cell in next(rows)[1]]
-        dialect = replace(dialect, header=tuple(header))
-    defaults = _default_columns(dialect)
+        dialect = replace(dialect, header=tuple(cell.strip() for cell in next(rows)[1]))
     source, target = (
         index if index is not None else default if column is None else _named_column(path, str(column), dialect)
-        for column, index, default in zip(columns, numbers, defaults, strict=True)
+        for column, index, default in zip(columns, numbers, _default_columns(dialect), strict=True)
     )
     if not dialect.is_plain or (columns == (None, None) and (source, target) != (0, 1)):
         indices = zip(roles, (source, target), strict=True)

@@ -97,8 +97,7 @@ def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts
         ).fill(plural(len(keys), what), plural(len(groups), "group"), _alike(groups, texts), what)
     held_out = _hold_out(groups, quotas, largest=max(1, len(keys) // GIANT_SHARE))
     taken = set(held_out[0]) | set(held_out[1])
-    train = [index for index in range(len(keys)) if index not in taken]
-    return Split(train, *held_out)
+    return Split([index for index in range(len(keys)) if index not in taken], *held_out)
 
 
 def _alike(groups: list[list[int]], texts: Sequence[str]) -> str:
@@ -284,8 +283,7 @@ class _Index:
         first, last = np.searchsorted(self._every, key, "left"), np.searchsorted(self._every, key, "right")
         if (last - first - 1) * _STEP > most:
             return None
-        begin = max(0, int(first) - 1) * _STEP
-        block = self._sorted.read(begin, int(last) * _STEP)
+        block = self._sorted.read(max(0, int(first) - 1) * _STEP, int(last) * _STEP)
         low, high = (int(np.searchsorted(block["key"], key, side)) for side in ("left", "right"))
         return None if high - low > most else block["index"][low:high].tolist()
 
@@ -402,8 +400,7 @@ class _LabelSets:
 
     def with_any(self, wanted: set[str]) -> NDArray[np.bool_]:
         """Whether each text has one of these labels."""
-        is_wanted = np.array([not wanted.isdisjoint(labels) for labels in self._sets], np.bool_)
-        return is_wanted[self.of_texts]
+        return np.array([not wanted.isdisjoint(labels) for labels in self._sets], np.bool_)[self.of_texts]
 
     @property
     def labels(self) -> set[str]:

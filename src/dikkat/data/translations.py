@@ -127,8 +127,7 @@ def _chosen(path: Path, units: list[MemoryUnit], choice: LanguageChoice) -> tupl
     ranked = [tag for tag, _ in counts.most_common()]
     source = wanted[0] or _tag(counts, units[0].source_language if units else "")
     source = source or next((tag for tag in ranked if tag != wanted[1]), "")
-    others = [tag for tag in ranked if of_language({tag: ()}, source) is None]
-    target = wanted[1] or next(iter(others), "")
+    target = wanted[1] or next((tag for tag in ranked if of_language({tag: ()}, source) is None), "")
     if not source or not target:
         raise DataError("{path}: holds texts in one language alone ({counts}), so there are no pairs in it").fill(
             path, ", ".join(counts)

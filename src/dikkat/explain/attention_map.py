@@ -362,9 +362,8 @@ def peak_lines(sentence: SentenceMaps) -> list[str]:
 
     A word of cross-attention is one that was written.
     """
-    words = written_words(sentence)
     lines: list[str] = []
-    for (stack, kind, layer), group in groupby(words.maps, key=lambda one: map_key(one)[:3]):
+    for (stack, kind, layer), group in groupby(written_words(sentence).maps, key=lambda one: map_key(one)[:3]):
         heads = list(group)
         lines += [""] if lines else []
         lines.append(translated("{attention_name}, layer {layer}", attention_name(stack, kind), layer + 1))

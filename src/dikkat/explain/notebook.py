@@ -73,17 +73,15 @@ def page_sentence(
     end = END if maps.source_tokens else NEXT
     written = (*maps.output_tokens, end) if maps.output_tokens else ()
     labels = maps.source_tokens or maps.output_tokens
-    fed = maps.output if maps.source_tokens else maps.source
-    rolled: tuple[MapKind, ...] = ("encoder-self", "decoder-self")
     return PageSentence(
         source=_tokenized(maps.source if maps.source_tokens else "", maps.source_tokens, labels),
-        target=_tokenized(fed, written, labels),
+        target=_tokenized(maps.output if maps.source_tokens else maps.source, written, labels),
         score=score,
         maps=by_kind,
         rollout={
-            kind: [weights.astype(np.float32)[None] for weights in attention_rollout(by_kind[kind])]
-            for kind in rolled
-            if kind in by_kind
+            kind: [weights.astype(np.float32)[None] for weights in attention_rollout(layers)]
+            for kind, layers in by_kind.items()
+            if kind != "cross"
         },
         beam=beam,
         heads_off=heads_off,
@@ -170,8 +168,7 @@ def described(maps: SentenceMaps) -> str:
 
 def by_layer(maps: SentenceMaps) -> list[tuple[AttentionMap, ...]]:
     """Return the heads of each layer of each attention, in the order of the maps."""
-    keys = dict.fromkeys((item.stack, item.kind, item.layer) for item in maps.maps)
-    return [maps.select(*key) for key in keys]
+    return [maps.select(*key) for key in dict.fromkeys((item.stack, item.kind, item.layer) for item in maps.maps)]
 
 
 def sentences_of_map(attention_map: AttentionMap) -> list[str]:
@@ -271,8 +268,7 @@ def attention_maps(maps: Any, tokens: Sequence[str] = (), written: Sequence[str]
                 "model read, special ones included"
             ).fill(*heads.shape[1:], len(queries), len(keys))
         named += [AttentionMap(row, queries, keys, stack, layer, head, kind) for head, row in enumerate(heads)]
-    output = _text(writes) if has_source else ""
-    return SentenceMaps(_text(side), output, reads, writes, tuple(named))
+    return SentenceMaps(_text(side), _text(writes) if has_source else "", reads, writes, tuple(named))
 
 
 def _layers(maps: Any) -> Iterable[tuple[Stack, Kind, int, Any]]:
@@ -298,8 +294,7 @@ def _layers(maps: Any) -> Iterable[tuple[Stack, Kind, int, Any]]:
 
 
 def _stack_of(weights: Any) -> Stack:
-    heads = _heads(weights)
-    return "encoder" if np.triu(heads, 1).any() else "decoder"
+    return "encoder" if np.triu(_heads(weights), 1).any() else "decoder"
 
 
 def _heads(weights: Any) -> Weights:

@@ -69,11 +69,10 @@ def missing_note(missing: Iterable[str]) -> str:
     """Return one line about characters that no installed font has, with the package to install."""
     characters = sorted(missing)
     named = " ".join(characters[:_MAX_NAMED]) + (" …" if len(characters) > _MAX_NAMED else "")
-    packages = " ".join(sorted({debian_package(character) for character in characters}))
     template = msg(
         "no installed font has {named}; install one (on Debian: apt-get install {packages}) and draw it again"
     )
-    return template.fill(named, packages)
+    return template.fill(named, " ".join(sorted({debian_package(character) for character in characters})))
 
 
 def debian_package(character: str) -> str:

@@ -332,8 +332,7 @@ def _draw_map(axes: Axes, attention_map: AttentionMap, largest: float, grid: _Gr
     image = axes.imshow(attention_map.weights, cmap="Reds", vmin=0.0, vmax=largest, interpolation="nearest")
     for axis, tokens in ((axes.xaxis, attention_map.key_tokens), (axes.yaxis, attention_map.query_tokens)):
         ticks = range(0, len(tokens), grid.label_every)
-        labels = [_label(tokens[tick]) for tick in ticks]
-        axis.set_ticks(ticks, labels, fontsize=_FONT_POINTS, parse_math=False)
+        axis.set_ticks(ticks, [_label(tokens[tick]) for tick in ticks], fontsize=_FONT_POINTS, parse_math=False)
     axes.tick_params(length=2)
     axes.set_title(_map_title(attention_map, grid.several_layers), fontsize=_FONT_POINTS + 1)
     for label in axes.get_xticklabels():

@@ -175,8 +175,7 @@ def _weights(trace: Trace) -> Step:
     )
     beta = trace.cell.beta
     notes = () if beta == 1.0 else (msg("Before that, each score is multiplied by β = {beta}.", fixed(beta)),)
-    table = softmax_table(trace, msg("word"))
-    return Step(msg("Step 2. Weights"), (sentence, *notes, *shift_note(trace)), table)
+    return Step(msg("Step 2. Weights"), (sentence, *notes, *shift_note(trace)), softmax_table(trace, msg("word")))
 
 
 def _context(trace: Trace, full: bool) -> Step:
@@ -374,7 +373,6 @@ def _scaling(trace: Trace, facts: dict[str, str | int]) -> Step:
 
 
 def _softmax(trace: Trace) -> Step:
-    title = msg("Step 4. Choice" if trace.cell.hard else "Step 4. Softmax")
     sentence = msg(
         "The choice is hard: all weight goes to the highest score (the first, on a tie), none to the others."
         if trace.cell.hard
@@ -391,7 +389,7 @@ def _softmax(trace: Trace) -> Step:
         kept = (0, 1, 4)
         rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
         table = Table(tuple(table.columns[index] for index in kept), rows)
-    return Step(title, texts, table)
+    return Step(msg("Step 4. Choice" if trace.cell.hard else "Step 4. Softmax"), texts, table)
 
 
 def _weighting(trace: Trace, full: bool) -> Step:
@@ -437,13 +435,12 @@ def _total(traced: ModelTrace, full: bool) -> Step:
 def _onward(traced: ModelTrace) -> str:
     to_cross = traced.stack == "decoder" and traced.kind == "self"
     onward = _ONWARD["cross_attention" if to_cross else "feed_forward"]
-    joined = traced.num_heads * len(traced.trace.total)
     return msg(
         "All {num_heads} heads do this, each with its own matrices. Their z, side by side "
         "({joined} numbers), times the matrix WO ({joined} × {model_dim}) are the output of the "
         "attention, which is added to the input of the sub-layer (residual connection) and "
         "normalised on its way {onward}."
-    ).fill(**_facts(traced), joined=joined, onward=onward)
+    ).fill(**_facts(traced), joined=traced.num_heads * len(traced.trace.total), onward=onward)
 
 
 def _numbered(tokens: Sequence[str]) -> str:

@@ -134,10 +134,9 @@ def parse_vector(text: str, where: str, error: type[DataError | UsageError] = Us
     except ValueError:
         vector = ()
     if not vector or not all(map(math.isfinite, vector)):
-        typed = shown(" ".join(parts[:_MAX_NAMED]))
         raise error(
             msg('{where}: "{text}" is not a vector; write finite numbers with spaces between, as in 0.1 0.2 0.3').fill(
-                where, typed
+                where, shown(" ".join(parts[:_MAX_NAMED]))
             )
         )
     return vector

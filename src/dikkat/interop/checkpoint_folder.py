@@ -55,9 +55,8 @@ class ForeignSettings:
     def require(self, name: str, only: object) -> None:
         """Raise `DataError` if the setting is there and not the `only` value that our models compute."""
         if (value := self.values.get(name, only)) != only:
-            value_shown = shown(repr(value))
             raise DataError("{where}: {name} = {value} is not supported; only {supported} is").fill(
-                self.path, name, value_shown, repr(only)
+                self.path, name, shown(repr(value)), repr(only)
             )
 
 

@@ -118,10 +118,9 @@ def exported_texts(file: Path, tokenizer: AnyTokenizer, ids: Sequence[Sequence[i
     Of bytes that make up no character the library writes other marks than `tokenizer`: those texts are the latter's.
     """
     theirs = tokenizers.Tokenizer.from_file(str(file))
-    ours = tokenizer.decode_batch(ids)
     return [
         own if "\ufffd" in own else theirs.decode(list(row), skip_special_tokens=False)
-        for own, row in zip(ours, ids, strict=True)
+        for own, row in zip(tokenizer.decode_batch(ids), ids, strict=True)
     ]
 
 

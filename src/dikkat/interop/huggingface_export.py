@@ -67,8 +67,7 @@ def compared_by_transformers(
     def logits(source: Sequence[int], target: Sequence[int]) -> Tensor:
         rows = list(range(model.config.vocab_size)) if order is None else list(order.rows)
         sources = torch.tensor([[rows[number] for number in (*source, EOS_ID)]])
-        start = [model.config.decoder_start_token_id]
-        targets = torch.tensor([start + [rows[number] for number in target]])
+        targets = torch.tensor([[model.config.decoder_start_token_id] + [rows[number] for number in target]])
         computed: Tensor = model(input_ids=sources, decoder_input_ids=targets).logits[0]
         size = translator.model.target_vocab_size or translator.model.vocab_size
         return computed[:, rows[:size]]
@@ -93,8 +92,7 @@ def export_huggingface(translator: TrainedTranslator, out: Path, count: int = SA
         order = _order(translator) if translator.has_pieces else None
         weights = their_weights(translator, order)
         save_file(weights, folder / WEIGHTS, {"format": "pt"})
-        size = weights[FINAL_BIAS].shape[1]
-        config = _config(translator.model, size, ids)
+        config = _config(translator.model, weights[FINAL_BIAS].shape[1], ids)
         write_files(folder, {"config.json": config, "generation_config.json": _generation(translator, ids)})
         texts = translator.samples(count)
         if find_spec("transformers") is None or (translator.has_pieces and find_spec("sentencepiece") is None):
@@ -104,8 +102,7 @@ def export_huggingface(translator: TrainedTranslator, out: Path, count: int = SA
 
 def their_weights(translator: TrainedTranslator, order: VocabularyOrder | None) -> dict[str, Tensor]:
     """Return the weights by the names of MarianMT; with `order` the vocabulary is in theirs."""
-    model = translator.model
-    written = model.model_copy(update={"output_bias": True})
+    written = translator.model.model_copy(update={"output_bias": True})
     settings = ForeignSettings(translator.run, {"model_type": "marian"})
     rows = table(keys(written, settings), our_shapes(written, Factory.encoder_decoder, translator.run), written)
     ours = translator.weights_of(rows)
@@ -221,12 +218,11 @@ def _config(model: ModelConfig, size: int, ids: Mapping[str, int]) -> dict[str, 
 
 
 def _generation(translator: TrainedTranslator, ids: Mapping[str, int]) -> dict[str, Any]:
-    never = {ids["pad_token_id"], ids["decoder_start_token_id"]}
     return {
         "num_beams": BeamOptions().beam_size,
         "length_penalty": translator.length_penalty,
         "max_length": MAX_LENGTH,
-        "bad_words_ids": [[number] for number in sorted(never)],
+        "bad_words_ids": [[number] for number in sorted({ids["pad_token_id"], ids["decoder_start_token_id"]})],
         **ids,
     }
 

@@ -243,8 +243,7 @@ def _head(theirs: ForeignSettings, family: Family, kind: str) -> Head | None:
     """Return the head of an encoder to read. Raises `UsageError` where the family has none of this kind."""
     if kind == "encoder" or family.task != "encoder":
         return None
-    heads = {"tagger": family.tagger, "lm": family.masked}
-    if (head := heads.get(kind, family.classifier)) is None:
+    if (head := {"tagger": family.tagger, "lm": family.masked}.get(kind, family.classifier)) is None:
         raise UsageError(
             "{path}: no head of the kind {task} is known for this family; leave out --task", theirs.path, kind
         )

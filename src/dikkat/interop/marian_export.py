@@ -93,9 +93,8 @@ def _files(translator: TrainedTranslator) -> dict[str, bytes]:
         for name, own in zip(names, settings, strict=True)
     }
     sizes = [size - _LEFT_OUT for size in (model.vocab_size, model.target_vocab_size or model.vocab_size)]
-    options = model_options(_written(model), sizes).encode() + b"\0"
     arrays: dict[str, Any] = {name: _array(tensor) for name, tensor in their_weights(translator).items()}
-    arrays[OPTIONS] = np.frombuffer(options, np.int8)
+    arrays[OPTIONS] = np.frombuffer(model_options(_written(model), sizes).encode() + b"\0", np.int8)
     npz = io.BytesIO()
     np.savez(npz, **arrays)
     languages = translator.languages

@@ -54,7 +54,6 @@ def read_npz(path: Path) -> tuple[dict[str, Tensor], bytes]:
 
 def _check_size(member: IO[bytes], entry: zipfile.ZipInfo) -> None:
     """Raise `ValueError` for an array that claims other bytes than there are: numpy takes memory for all at once."""
-    version = np.lib.format.read_magic(member)
-    shape, _, kind = _HEADERS[version](member)
+    shape, _, kind = _HEADERS[np.lib.format.read_magic(member)](member)
     if math.prod(shape) * kind.itemsize != entry.file_size - member.tell():
         raise ValueError(f"{entry.filename} claims a shape of {shape} that does not fit its size")

@@ -132,7 +132,6 @@ def model_settings(options: Mapping[str, Option], where: str, sizes: Sequence[in
 def model_options(model: ModelConfig, sizes: Sequence[int]) -> str:
     """Return the options that `model_settings` reads the settings of `model` from; `sizes` are of the vocabularies."""
     tied = model.tie_embeddings
-    theirs = {ours: name for name, ours in ACTIVATIONS.items()}
     values: dict[str, Option] = {
         **_REQUIRED,
         "version": _VERSION,
@@ -148,7 +147,7 @@ def model_options(model: ModelConfig, sizes: Sequence[int]) -> str:
         "tied-embeddings-src": "false",
         "transformer-heads": str(model.num_heads),
         "transformer-dim-ffn": str(model.feed_forward_dim),
-        "transformer-ffn-activation": theirs[model.activation],
+        "transformer-ffn-activation": {ours: name for name, ours in ACTIVATIONS.items()}[model.activation],
         "transformer-decoder-autoreg": "rnn" if model.decoder_memory == "ssru" else "self-attention",
         "transformer-preprocess": "",
         "transformer-postprocess": "dan",
@@ -167,9 +166,7 @@ def _yes(flag: bool) -> str:
 
 
 def _written(value: Option) -> str:
-    if isinstance(value, str):
-        return value or '""'
-    return "".join(f"\n  - {item}" for item in value) or "[]"
+    return value or '""' if isinstance(value, str) else "".join(f"\n  - {item}" for item in value) or "[]"
 
 
 def _check_norms(options: Mapping[str, Option], where: str) -> None:

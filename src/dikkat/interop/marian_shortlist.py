@@ -67,8 +67,7 @@ def binary_shortlist(shortlist: Shortlist, orders: tuple[VocabularyOrder, ...]) 
         # the pieces themselves are added by whoever reads it
         lists[row] = np.setdiff1d(words, [row]) if len(orders) == 1 else np.unique(words)
     starts, words = np.cumsum([0, *map(len, lists)]), np.concatenate(lists)
-    most = max(map(len, lists))
-    sizes = struct.pack("<4Q", frequent, most, len(starts), len(words))
+    sizes = struct.pack("<4Q", frequent, max(map(len, lists)), len(starts), len(words))
     body = sizes + starts.astype("<u8").tobytes() + words.astype("<u4").tobytes()
     return struct.pack("<2Q", _MAGIC, _checksum(body)) + body
 

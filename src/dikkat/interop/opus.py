@@ -34,8 +34,7 @@ def _chosen(path: Path, files: list[Parts]) -> dict[Parts, Parts]:
         raise DataError(
             "{path}: not a package of OPUS-MT: it must hold one decoder.yml, not {count}", path, len(decoders)
         )
-    folder = decoders[0][:-1]
-    files_there = [parts for parts in files if parts[:-1] == folder]
+    files_there = [parts for parts in files if parts[:-1] == decoders[0][:-1]]
     if any(parts[-1].endswith(_BPE) for parts in files_there) and not any(
         parts[-1].endswith(".spm") for parts in files_there
     ):

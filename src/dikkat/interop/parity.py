@@ -52,10 +52,9 @@ class Parity:
     def __str__(self) -> str:
         if not self.sentences:
             return self.program
-        difference = shown_difference(self.largest_difference)
         parity = msg(
             "{sentences} sentences by {program}: the same text by greedy search, logits within {difference}"
-        ).fill(self.sentences, self.program, difference)
+        ).fill(self.sentences, self.program, shown_difference(self.largest_difference))
         if self.largest_attention is None:
             return parity
         return msg("{parity}, cross-attention within {difference}", parity, shown_difference(self.largest_attention))

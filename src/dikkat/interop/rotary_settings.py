@@ -46,8 +46,7 @@ def rotary_settings(
 
 def window_frequencies(theirs: ForeignSettings, width: int, base: float) -> dict[str, object]:
     """Return the setting of the frequencies of layers with a window."""
-    own = rotary_settings(theirs, width, base, kind=_LOCAL)
-    return {"window_rotary_frequencies": own["rotary_frequencies"]}
+    return {"window_rotary_frequencies": rotary_settings(theirs, width, base, kind=_LOCAL)["rotary_frequencies"]}
 
 
 def _scaling(theirs: ForeignSettings, kind: str) -> Mapping[str, Any]:

@@ -63,8 +63,7 @@ class ClassifyingProgram(ABC):
 
     def pooling_weights(self, rows: Sequence[Sequence[int]]) -> list[Tensor]:
         """Return the weights (S,) of each row, where a query attends to its positions."""
-        weights = self.output("pooling_weights", rows)
-        return [one[: len(row)] for one, row in zip(weights, rows, strict=True)]
+        return [one[: len(row)] for one, row in zip(self.output("pooling_weights", rows), rows, strict=True)]
 
 
 class WritingProgram(Protocol):

@@ -191,8 +191,7 @@ class TrainedLanguageModel:
         Raises `UsageError` for a model of another kind, and for one that fills in hidden tokens, which cannot write on;
         `MissingInputError` or `DataError` naming the file that is missing or damaged.
         """
-        settings = read_config(run, "lm")
-        config = config_of(settings, run)
+        config = config_of(read_config(run, "lm"), run)
         head = config.language_model
         if head.objective == "masked":
             raise UsageError(

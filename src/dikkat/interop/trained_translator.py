@@ -199,9 +199,8 @@ def refuse_settings(
     unfit = [name for name, (actual, _) in wanted.items() if actual not in allowed[name]]
     if unfit:
         has = ", ".join(f"{name} = {_shown(wanted[name][0])}" for name in unfit)
-        flags = " ".join(f"--set {name}={_shown(allowed[name][0])}" for name in unfit)
         raise UsageError("{run}: {toolkit} does not compute a model with {feature}; train one with {flags}").fill(
-            translator.run, toolkit, has, flags
+            translator.run, toolkit, has, " ".join(f"--set {name}={_shown(allowed[name][0])}" for name in unfit)
         )
 
 

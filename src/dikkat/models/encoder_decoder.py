@@ -178,8 +178,7 @@ class EncoderDecoder(nn.Module):
         """Return the ids that the decoder reads: `<bos>` before a target in which the prefix stands for `<bos>`."""
         if self.target_prefix is None:
             return target
-        begin = torch.full_like(target[:, :1], BOS_ID)
-        return torch.cat((begin, self._decoder_inputs(target)), dim=1)
+        return torch.cat((torch.full_like(target[:, :1], BOS_ID), self._decoder_inputs(target)), dim=1)
 
     def _decoder_inputs(self, tokens: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
         return tokens if self.target_prefix is None else tokens.masked_fill(tokens == BOS_ID, self.target_prefix)
@@ -220,8 +219,7 @@ class EncoderDecoder(nn.Module):
         """
         cache = self.decoder.start_cache(memory, source_mask, rows_per_sentence)
         if self.target_prefix is not None:
-            rows = len(memory) * rows_per_sentence
-            self._read(torch.full((rows,), BOS_ID, device=memory.device), cache)
+            self._read(torch.full((len(memory) * rows_per_sentence,), BOS_ID, device=memory.device), cache)
         return cache
 
     def step(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R V"]:
@@ -235,5 +233,4 @@ class EncoderDecoder(nn.Module):
     def _read(self, tokens: Int[Tensor, "R"], cache: DecoderCache) -> Float[Tensor, "R D"]:
         # (R,) -> (R, 1, D) -> (R, D)
         embedded = self.positions_of_target(self.target_embedding(tokens[:, None]), offset=cache.length)
-        x = self.embedding_norm_of_target(embedded)
-        return self.decoder.step(self.dropout(x), cache)[:, 0]
+        return self.decoder.step(self.dropout(self.embedding_norm_of_target(embedded)), cache)[:, 0]

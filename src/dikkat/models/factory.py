@@ -129,9 +129,8 @@ class Factory:
     def embedding(self, vocab_size: int | None = None, zero_row: int | None = None) -> TokenEmbedding:
         """Build a token embedding, of which a row may stay zero."""
         vocab_size = self.config.vocab_size if vocab_size is None else vocab_size
-        scaled = self.config.scale_embeddings
         width = self.config.embedding_dim or self.config.model_dim
-        return TokenEmbedding(vocab_size, width, scaled=scaled, zero_row=zero_row)
+        return TokenEmbedding(vocab_size, width, scaled=self.config.scale_embeddings, zero_row=zero_row)
 
     def positions(self) -> Positions:
         """Build the position encoding of the embeddings."""

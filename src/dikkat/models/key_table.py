@@ -76,10 +76,9 @@ def to_theirs(rows: Sequence[Row], ours: Weights) -> dict[str, Tensor]:
     for row in rows:
         if not row.theirs:
             continue
-        parts = ours[row.ours].chunk(len(row.theirs))
         theirs |= {
             name: (part.T if row.transposed else part).contiguous()
-            for name, part in zip(row.theirs, parts, strict=True)
+            for name, part in zip(row.theirs, ours[row.ours].chunk(len(row.theirs)), strict=True)
         }
     return theirs
 
@@ -95,10 +94,9 @@ def _check_complete(rows: Sequence[Row], names: Collection[str], where: str) -> 
 def _check_types(theirs: Weights, where: str) -> None:
     for name, tensor in theirs.items():
         if not tensor.is_floating_point():
-            kind = str(tensor.dtype).removeprefix("torch.")
             raise DataError(
                 "{where}: the weight {name} is of the type {kind}, but weights are floating-point numbers"
-            ).fill(where, name, kind)
+            ).fill(where, name, str(tensor.dtype).removeprefix("torch."))
 
 
 def _join(row: Row, theirs: Weights, shape: torch.Size, where: str) -> Tensor:

@@ -69,8 +69,7 @@ class MaxPooling(nn.Module):
 
     def forward(self, x: Float[Tensor, "B S D"], mask: Bool[Tensor, "B S"]) -> Float[Tensor, "B D"]:
         """Pool the positions where `mask` is True."""
-        largest = _lowest_where_hidden(x, mask).amax(dim=1)
-        return largest.masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
+        return _lowest_where_hidden(x, mask).amax(dim=1).masked_fill(~mask.any(dim=1, keepdim=True), 0.0)
 
 
 Pooling = MeanPooling | FirstPooling | AttentionPooling | MaxPooling

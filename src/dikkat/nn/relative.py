@@ -33,8 +33,7 @@ class RelativeKeys(nn.Module):
         away = distances(query.shape[-2], source_length, device=query.device)
         rows = away.clamp(-self.max_distance, self.max_distance) + self.max_distance
         # (B, H, T, K) x (K, 2m+1) -> (B, H, T, 2m+1) -> (B, H, T, S)
-        of_distance = query @ self.embedding.to(query.dtype).T
-        return of_distance.gather(-1, rows.expand(*query.shape[:-1], -1))
+        return (query @ self.embedding.to(query.dtype).T).gather(-1, rows.expand(*query.shape[:-1], -1))
 
 
 def distance_buckets(
@@ -104,5 +103,4 @@ class AlibiBias(nn.Module):
 
     def forward(self, query: Float[Tensor, "B H T K"], source_length: int) -> Float[Tensor, "H T S"]:
         """Compute the bias of T queries, the last of `source_length` positions."""
-        away = distances(query.shape[-2], source_length, device=query.device).abs()
-        return -self.slopes[:, None, None] * away
+        return -self.slopes[:, None, None] * distances(query.shape[-2], source_length, device=query.device).abs()

@@ -204,8 +204,7 @@ class DotProductScorer:
 
     def weights(self, q: Tensor, k: Tensor, mask: Tensor | None) -> Tensor:
         """The weights before dropout, in at least float32."""
-        beta = inverse_temperature(q, self.score, self.beta)
-        return attention_weights(attention_scores(q, k), mask, beta=beta)
+        return attention_weights(attention_scores(q, k), mask, beta=inverse_temperature(q, self.score, self.beta))
 
 
 class AttentionScorer(nn.Module):

@@ -85,9 +85,7 @@ class Window:
         targets, sources = query.shape[2], key.shape[2]
         if self.global_tokens or targets > sources:
             return False
-        if targets < sources:
-            return sources - targets > self.size
-        return sources > max(LONG, 4 * self.size)
+        return sources - targets > self.size if targets < sources else sources > max(LONG, 4 * self.size)
 
     def attend(self, attend: Attend, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None) -> Tensor:
         """`attend` to what the window reaches alone; the queries are the last ones of the keys' sequence."""

@@ -74,14 +74,12 @@ def _gains(sources: Sketches, targets: Sketches, here: Scores, lines: int, centr
 
 def _blocks(gains: Scores) -> Iterator[tuple[int, int]]:
     """Runs that gain most in all (Kadane), far enough from chance, none of which holds a better one."""
-    window = np.convolve(gains, np.ones(MIN_LENGTH), "same")
-    candidates = np.flatnonzero(window > _MIN_GAIN / 2)
+    candidates = np.flatnonzero(np.convolve(gains, np.ones(MIN_LENGTH), "same") > _MIN_GAIN / 2)
     if not len(candidates):
         return
     breaks = np.flatnonzero(np.diff(candidates) > 4 * MIN_LENGTH)
     starts = [candidates[0], *candidates[breaks + 1]]
-    ends = [*candidates[breaks], candidates[-1]]
-    for start, end in zip(starts, ends, strict=True):
+    for start, end in zip(starts, [*candidates[breaks], candidates[-1]], strict=True):
         low, high = max(0, start - 2 * MIN_LENGTH), min(len(gains), end + 2 * MIN_LENGTH)
         first, last, total = _best_run(gains[low:high])
         if total >= _MIN_GAIN and last - first >= MIN_LENGTH:
@@ -90,8 +88,7 @@ def _blocks(gains: Scores) -> Iterator[tuple[int, int]]:
 
 def _best_run(gains: NDArray[np.float64]) -> tuple[int, int, float]:
     sums = np.concatenate(([0.0], np.cumsum(gains)))
-    lowest = np.minimum.accumulate(sums)
-    last = int(np.argmax(sums - lowest))
+    last = int(np.argmax(sums - np.minimum.accumulate(sums)))
     first = int(np.argmin(sums[: last + 1]))
     return first, last, float(sums[last] - sums[first])
 
@@ -198,9 +195,8 @@ class WordLanguages:
         """Return whether `words` are those of a text in another language."""
         if self._own is None or sum(map(len, words)) < _MIN_LETTERS:
             return False
-        margins = [self._margin(word) for word in words]
         # no language is likelier in the whole than the likeliest one of each word
-        if sum(margins) > -_MIN_MARGIN:
+        if sum(map(self._margin, words)) > -_MIN_MARGIN:
             return False
         scores = np.sum([self._scores[word] for word in words if word in self._scores], axis=0)
         best = int(np.argmax(scores + self._others))
@@ -241,8 +237,7 @@ class SideLanguages:
     @classmethod
     def of(cls, pairs: Sequence[tuple[str, str]], codes: tuple[str, str]) -> "SideLanguages":
         """Return the languages that `codes` names, else those that the pairs seem to be in."""
-        step = max(1, len(pairs) // _SAMPLE)
-        texts_by_side = ([pair[side] for pair in pairs[::step]] for side in (0, 1))
+        texts_by_side = ([pair[side] for pair in pairs[:: max(1, len(pairs) // _SAMPLE)]] for side in (0, 1))
         guessed = [code or guess_language(texts) for code, texts in zip(codes, texts_by_side, strict=True)]
         notes: list[str] = [
             msg("the language of the {side} is not clear; give --{option}-language", msg(name), name)

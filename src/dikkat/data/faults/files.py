@@ -30,10 +30,9 @@ def check_files(request: CheckRequest, note: Callable[[str], None] = lambda line
     pairs = _pairs(request, request.data, choice, note)
     held_out = _pairs(request, request.held_out, choice, note) if request.held_out else ()
     first = next(pairs, None)
-    by_name = languages_of(request.data)
     languages = tuple(
         primary_language(named or tag or name)
-        for named, tag, name in zip(request.languages, choice.tags, by_name, strict=True)
+        for named, tag, name in zip(request.languages, choice.tags, languages_of(request.data), strict=True)
     )
     check = check_pairs(() if first is None else chain([first], pairs), (languages[0], languages[1]), held_out)
     _show_shifted(check, _pairs(request, request.data, LanguageChoice(*request.languages), lambda line: None))
@@ -65,8 +64,7 @@ def write_cleaned(request: CheckRequest, check: DataCheck, out: Path) -> None:
 
     Raises `CannotCreateError` or `DiskError`; either file is there whole or not at all.
     """
-    choice = LanguageChoice(*request.languages)
-    pairs = _pairs(request, request.data, choice, lambda line: None)
+    pairs = _pairs(request, request.data, LanguageChoice(*request.languages), lambda line: None)
     with write_streaming(out) as kept, write_streaming(left_out_path(out)) as left_out:
         left_out.write("reason\tline\tsource\ttarget\n")
         for pair, fault in without_faults(pairs, check):

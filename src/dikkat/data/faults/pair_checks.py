@@ -87,9 +87,7 @@ def own_fault(source: str, target: str) -> Fault:
         return Fault.ENCODING
     if not source or not target or source.isspace() or target.isspace():
         return Fault.EMPTY
-    if is_mojibake(source) or is_mojibake(target):
-        return Fault.MOJIBAKE
-    return Fault.NONE
+    return Fault.MOJIBAKE if is_mojibake(source) or is_mojibake(target) else Fault.NONE
 
 
 def later_fault(source: str, target: str) -> Fault:
@@ -104,16 +102,12 @@ def later_fault(source: str, target: str) -> Fault:
         return Fault.NUMBERS
     if sentences_differ(source, target):
         return Fault.SENTENCES
-    if ratio(source, target) > RATIO:
-        return Fault.LENGTH
-    return Fault.NONE
+    return Fault.LENGTH if ratio(source, target) > RATIO else Fault.NONE
 
 
 def is_mojibake(text: str) -> bool:
     """Return whether characters of `text` are bytes of UTF-8 that were read as Windows-1252."""
-    if text.isascii():
-        return False
-    return any(map(_was_utf8, _MOJIBAKE.findall(text)))
+    return not text.isascii() and any(map(_was_utf8, _MOJIBAKE.findall(text)))
 
 
 def _was_utf8(run: str) -> bool:

@@ -267,8 +267,7 @@ def not_finite(specimen: Specimen) -> tuple[float, str]:
     """Count entries that are NaN or infinite in weights, logits, steps and gradients, in float32 and bfloat16."""
     counts: dict[str, int] = {}
     for dtype in (torch.float32, torch.bfloat16):
-        typed = specimen.of_type(dtype)
-        for part, tensors in _numbers(typed).items():
+        for part, tensors in _numbers(specimen.of_type(dtype)).items():
             counts[f"{part} in {str(dtype).removeprefix('torch.')}"] = sum(
                 int((~tensor.isfinite()).sum()) for tensor in tensors
             )

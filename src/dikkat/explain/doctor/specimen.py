@@ -145,8 +145,7 @@ def distance(result: Numbers, reference: Numbers) -> float:
     Relative, because that is how rounding grows: a trained model's logits reach 30, and there float32 moves by 2e-6
     from the shape of a batch alone.
     """
-    scale = max(1.0, float(abs(reference).max()))
-    return float(abs(result - reference).max()) / scale
+    return float(abs(result - reference).max()) / max(1.0, float(abs(reference).max()))
 
 
 def worst(violations: Mapping[str, float]) -> tuple[float, str]:

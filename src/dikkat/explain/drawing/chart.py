@@ -151,8 +151,7 @@ def line_chart(labels: Labels, series: Sequence[Points]) -> str:
 
 def histogram(labels: Labels, edges: Sequence[float], counts: Sequence[Sequence[int]]) -> str:
     """Return bars for one or two series side by side; `counts[i]` has one number for each gap of `edges`."""
-    heights = [(edges[0], 0.0), (edges[-1], float(max(max(row) for row in counts)))]
-    axes = _Axes(labels, heights, from_zero=True)
+    axes = _Axes(labels, [(edges[0], 0.0), (edges[-1], float(max(max(row) for row in counts)))], from_zero=True)
     for number, row in enumerate(counts):
         for index, count in enumerate(row):
             (left, bottom), (right, _) = axes.at(edges[index], 0.0), axes.at(edges[index + 1], 0.0)

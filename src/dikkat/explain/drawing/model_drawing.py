@@ -102,8 +102,7 @@ class _Column:
         for sub_layer in stack.block:
             self._sub_layer(sub_layer, memory)
         self._arrow(12.0, head=False)
-        frame = self._rect("frame", self.left, self.y, self.frame_width, bottom - self.y, rx=10)
-        self.pieces.insert(start, frame)
+        self.pieces.insert(start, self._rect("frame", self.left, self.y, self.frame_width, bottom - self.y, rx=10))
         middle = (bottom + self.y) / 2
         x, anchor = (self.left - 10, "end") if self.residual_left else (self.left + self.frame_width + 10, "start")
         self.pieces += [

@@ -97,8 +97,7 @@ class PositionTable:
             raise UsageError("a shift must be from 1 to {length}, the last row, not {shift}", self.length - 1, shift)
         whole = sorted(column for pair in range(self.dim // 2) for column in self.columns(pair))
         values = self.values
-        rotated = values[:-shift] @ self.rotation(shift)
-        return float(np.abs(rotated - values[shift:])[:, whole].max())
+        return float(np.abs(values[:-shift] @ self.rotation(shift) - values[shift:])[:, whole].max())
 
 
 def binary_lines() -> list[str]:

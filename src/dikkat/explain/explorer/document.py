@@ -68,9 +68,8 @@ def fill(
     sources = " ".join([*map(_source, scripts.values()), *filter(None, [scripts_may])])
     policy = f"default-src 'none'; script-src {sources}; style-src {_source(style)}; {policy_end}"
     policy += "base-uri 'none'; form-action 'none'"
-    parts = {"LANGUAGE": language, "POLICY": policy, "STYLE": style, **scripts, **data}
     html = template
-    for name, content in parts.items():
+    for name, content in {"LANGUAGE": language, "POLICY": policy, "STYLE": style, **scripts, **data}.items():
         html = html.replace("{{" + name + "}}", content, 1)
     return html
 

@@ -47,8 +47,7 @@ def repeated_tokens(vocabulary: int, length: int, seed: int = 0) -> Tensor:
     """Return `SEQUENCES` rows of random ids, each of which is read twice: (B, 2 * length)."""
     generator = torch.Generator().manual_seed(seed)
     first = min(len(SPECIAL_TOKENS), vocabulary - 1)
-    half = torch.randint(first, vocabulary, (SEQUENCES, length), generator=generator)
-    return half.repeat(1, 2)
+    return torch.randint(first, vocabulary, (SEQUENCES, length), generator=generator).repeat(1, 2)
 
 
 @torch.no_grad()

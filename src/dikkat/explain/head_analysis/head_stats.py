@@ -79,7 +79,6 @@ class HeadStatsCollector:
         to the query.
         """
         queries, keys = weights.shape[1:]
-        distances = np.abs(np.arange(keys) - np.arange(queries)[:, None])
         is_causal = name.stack == "decoder" and name.kind == "self"
         even = np.tri(queries, keys) if is_causal else np.ones((queries, keys))
         even = even if seen is None else seen.astype(np.float64)
@@ -89,7 +88,7 @@ class HeadStatsCollector:
             np.full(len(weights), float(queries)),
             entropy(weights).sum(axis=1),
             np.full(len(weights), entropy(even).sum()),
-            (weights * distances).sum(axis=(1, 2)),
+            (weights * np.abs(np.arange(keys) - np.arange(queries)[:, None])).sum(axis=(1, 2)),
             *((weights * target).sum(axis=(1, 2)) for target in targets),
             *(np.full(len(weights), (even * target).sum()) for target in targets),
         ]
@@ -118,5 +117,4 @@ def _target_numbers(queries: int, key_tokens: Sequence[str]) -> NDArray[np.int64
     by_token = [np.array([test(token) for token in key_tokens]) for test in (is_special, is_punctuation)]
     by_token.append(np.arange(len(key_tokens)) == 0)
     special, signs, first = (np.broadcast_to(condition, offsets.shape) for condition in by_token)
-    conditions = [special, signs, *(offsets == n for n in (-1, 0, 1)), first]
-    return np.select(conditions, range(6), default=6)
+    return np.select([special, signs, *(offsets == n for n in (-1, 0, 1)), first], range(6), default=6)

@@ -57,8 +57,7 @@ def without_heads(model: nn.Module, heads: Collection[HeadName]) -> Iterator[Non
     with ExitStack() as handles:
         for name, numbers in off.items():
             module = attentions[name]
-            hook = _silencer(module, numbers)
-            handles.enter_context(module.out_projection.register_forward_pre_hook(hook))
+            handles.enter_context(module.out_projection.register_forward_pre_hook(_silencer(module, numbers)))
         yield
 
 
@@ -180,8 +179,7 @@ def gradient_times_input(model: EncoderDecoder, source: Int[Tensor, "S"], target
     with torch.no_grad():
         embedded = model.source_embedding(source), model.target_embedding(fed)
     size = max(1, MAX_ENTRIES // (max(len(source), len(fed)) * embedded[0].shape[-1]))
-    rows = torch.arange(len(fed), device=source.device)
-    chunks = [rows[start : start + size] for start in range(0, len(rows), size)]
+    chunks = torch.split(torch.arange(len(fed), device=source.device), size)
     parts = [_gradient_rows(model, embedded, chunk, written[chunk]) for chunk in chunks]
     return Influence(*(exact(torch.cat(side)) for side in zip(*parts, strict=True)))
 
@@ -200,8 +198,7 @@ def occlusion(model: EncoderDecoder, source: Int[Tensor, "S"], target: Int[Tenso
     size = max(1, MAX_ENTRIES // (steps * model.output_weight.shape[0]))
     with torch.no_grad():
         whole = _log_probabilities(model, source, target, seen)
-        chunks = [masks[start : start + size] for start in range(0, length, size)]
-        hidden = torch.cat([_log_probabilities(model, source, target, chunk) for chunk in chunks])
+        hidden = torch.cat([_log_probabilities(model, source, target, chunk) for chunk in torch.split(masks, size)])
     # (S, T) -> (T, S)
     return exact((whole - hidden).T)
 

@@ -75,8 +75,7 @@ def report_page(run: RunFacts, language: str) -> str:
 
 
 def _card(example: HeldOut) -> str:
-    languages = example.languages or [""] * len(example.lines)
-    lines = zip(example.lines, languages, strict=True)
+    lines = zip(example.lines, example.languages or [""] * len(example.lines), strict=True)
     return card(example.title, [(label, foreign(text, language)) for (label, text), language in lines])
 
 

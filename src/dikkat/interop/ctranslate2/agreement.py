@@ -47,8 +47,7 @@ def exported_files(
     """
     files = {MODEL: model_file_bytes(variables(translator.model, translator.weights, precision))}
     lists = spelled_entries(translator)
-    names = (SHARED,) if len(lists) == 1 else SIDES
-    for name, entries in zip(names, lists, strict=True):
+    for name, entries in zip((SHARED,) if len(lists) == 1 else SIDES, lists, strict=True):
         files[f"{name}.json"] = _json(entries)
     if with_tokenizers:
         files |= tokenizer_files(translator)
@@ -271,9 +270,8 @@ def _check_texts(run: Path, texts: Sequence[str], ours: Sequence[str], theirs: S
 def _check_weights(translator: TrainedTranslator, again: ForeignTranslator, precision: str) -> None:
     written = again.theirs()
     for name, tensor in named_weights(translator.model, translator.weights).items():
-        other = written[name]
         step = tensor.abs().amax(dim=-1, keepdim=True) / 127 if precision == "int8" and tensor.dim() == 2 else 0.0
-        if not bool(((tensor - other).abs() <= _HALF * step).all()):
+        if not bool(((tensor - written[name]).abs() <= _HALF * step).all()):
             raise DataError(
                 "{run}: the weight {name} is not written as it is; nothing was written", translator.run, name
             )

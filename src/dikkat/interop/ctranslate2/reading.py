@@ -245,9 +245,8 @@ def read_ctranslate2(folder: Path, languages: Languages | None = None, pieces: P
     kept = _each_once(model, arrays, path)
     table = tuple(rows(model))
     ours = our_weights(table, kept, model, path, path)
-    count = 1 if target is None else 2
     orders, tokenizers = read_vocabularies(
-        folder, config, entries, starts_from_zero=starts_from_zero, count=count, pieces=pieces
+        folder, config, entries, starts_from_zero=starts_from_zero, count=1 if target is None else 2, pieces=pieces
     )
     if not model.output_bias:
         ours[BIAS] = ours[OUTPUT].new_zeros(len(ours[OUTPUT]))

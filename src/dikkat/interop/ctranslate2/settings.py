@@ -1,5 +1,6 @@
 """The settings of a Transformer of CTranslate2, which are variables and entries of config.json, and ours."""
 
+import itertools
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -59,16 +60,14 @@ def described(
     if left:
         name = min(left)
         raise DataError("{where}: {name} = {value} is not supported", where, shown(name), left[name])
-    fixed: dict[str, object] = {"add_source_bos": False, "multi_query_attention": False, "quantization_type": None}
-    for name, value in fixed.items():
+    for name, value in {"add_source_bos": False, "multi_query_attention": False, "quantization_type": None}.items():
         # other versions write null, or false, or nothing
         _require(config.path, name, config.values.get(name) or value, value)
     epsilon = config.number("layer_norm_epsilon", 1e-5)
-    hidden = _rows_of(where, arrays, "encoder/layer_0/ffn/linear_0/weight")[0]
     model = {
         "model_dim": width,
         "num_heads": both["num_heads"],
-        "feed_forward_dim": hidden,
+        "feed_forward_dim": _rows_of(where, arrays, "encoder/layer_0/ffn/linear_0/weight")[0],
         "encoder_layers": _layers(arrays, "encoder"),
         "decoder_layers": _layers(arrays, "decoder"),
         "activation": activation,
@@ -110,11 +109,10 @@ def adds_source_eos(config: ForeignSettings, starts_from_zero: bool, *, is_packa
 
 def scalars_of(model: ModelConfig) -> dict[str, Array]:
     """Return the variables without sizes of a model of ours; decoding begins with the embedding of `<bos>`."""
-    activation = ACTIVATIONS[GATED.get(model.activation, model.activation)]
     common = {
         "num_heads": np.int16(model.num_heads),
         "pre_norm": np.int8(model.norm_placement == "pre"),
-        "activation": np.int8(activation),
+        "activation": np.int8(ACTIVATIONS[GATED.get(model.activation, model.activation)]),
         "scale_embeddings": np.int8(model.scale_embeddings),
     }
     scalars = {
@@ -153,10 +151,7 @@ def _scaled(where: Path, name: str, left: dict[str, Any], width: int) -> bool:
 
 
 def _layers(arrays: Mapping[str, Array], stack: str) -> int:
-    count = 0
-    while f"{stack}/layer_{count}/ffn/linear_0/weight" in arrays:
-        count += 1
-    return count
+    return next(count for count in itertools.count() if f"{stack}/layer_{count}/ffn/linear_0/weight" not in arrays)
 
 
 def _positions(where: Path, arrays: Mapping[str, Array], width: int) -> dict[str, Any]:

@@ -151,8 +151,7 @@ def _own(
     folder: Path, config: ForeignSettings, entries: Sequence[list[str]], lists: Sequence[list[str]]
 ) -> tuple[tuple[VocabularyOrder, ...], tuple[Tokenizer, ...]]:
     """Those of a folder that dikkat wrote, whose ids are ours."""
-    marks = {"decoder_start_token": SPECIAL_TOKENS[1], "eos_token": SPECIAL_TOKENS[EOS_ID]}
-    for name, only in marks.items():
+    for name, only in {"decoder_start_token": SPECIAL_TOKENS[1], "eos_token": SPECIAL_TOKENS[EOS_ID]}.items():
         config.require(name, only)
     names = (OWN_TOKENIZER, TARGET_TOKENIZER)[: max(len(entries), len(lists))]
     tokenizers = [Tokenizer.load(folder / name) for name in names]

@@ -76,8 +76,7 @@ def export_ctranslate2(run: Path, out: Path, precision: Precision) -> Checked:
         listed = _listed(translator)
         if listed is not None:
             files[VMAP] = listed
-        text = readme(translator, out.resolve().name, has_vmap=VMAP in files)
-        write_files(draft, {**files, "README.md": text})
+        write_files(draft, {**files, "README.md": readme(translator, out.resolve().name, has_vmap=VMAP in files)})
         checked = check_export(translator, read_ctranslate2(draft), draft, precision)
         if VMAP in files:
             check_vmap(translator, draft, precision)

@@ -30,11 +30,10 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     """Return the settings of our model."""
     theirs.require("apply_residual_connection_post_layernorm", False)
     dim = theirs.number("hidden_size", theirs.number("n_embed", 64))
-    heads = theirs.number("n_head", theirs.values.get("num_attention_heads"))
     return {
         "vocab_size": theirs.number("vocab_size"),
         "model_dim": dim,
-        "num_heads": heads,
+        "num_heads": theirs.number("n_head", theirs.values.get("num_attention_heads")),
         "feed_forward_dim": 4 * dim,
         "decoder_layers": theirs.number("n_layer", theirs.values.get("num_hidden_layers")),
         "max_positions": theirs.number("seq_length", 2048),

@@ -42,7 +42,6 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     if theirs.values.get("use_bidirectional_attention"):
         theirs.require("use_bidirectional_attention", False)
     sizes, width = decoder_sizes(theirs)
-    bias = theirs.values.get("attention_bias", False) is True
     named, gelu = ("act", "gelu_tanh") if kind == _FIRST else ("activation", "gelu")  # the first means its tanh
     model = {
         **sizes,
@@ -51,7 +50,7 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
         "norm": "rms",
         "norm_eps": theirs.number("rms_norm_eps", 1e-6),
         "norm_placement": "pre" if kind == _FIRST else "both",
-        "attention_bias": bias,
+        "attention_bias": theirs.values.get("attention_bias", False) is True,
         "scale_embeddings": True,
         "tie_embeddings": tied(theirs, names, default=True),
     }

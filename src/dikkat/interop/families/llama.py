@@ -42,10 +42,9 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     kind = theirs.values["model_type"]
     sizes, width = decoder_sizes(theirs)
     bias = theirs.values.get("attention_bias", False) is True
-    bases = {"qwen2": 1e4, "smollm3": 2e6}
     model = {
         **sizes,
-        **rotary_settings(theirs, width, bases.get(kind, 1e4)),
+        **rotary_settings(theirs, width, {"qwen2": 1e4, "smollm3": 2e6}.get(kind, 1e4)),
         "activation": theirs.choice("hidden_act", "silu", ACTIVATIONS, GATED),
         "norm": "rms",
         "norm_eps": theirs.number("rms_norm_eps", 1e-5 if kind in ("olmo2", "phi3") else 1e-6),

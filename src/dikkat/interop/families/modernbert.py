@@ -39,10 +39,9 @@ def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, objec
     usual = ["sliding_attention" if layer % every else "full_attention" for layer in range(layers)]
     kinds = theirs.values.get("layer_types") or usual
     width = theirs.number("hidden_size") // theirs.number("num_attention_heads")
-    base = theirs.number("global_rope_theta", 160000.0)
     return {
         **encoder_sizes(theirs, 1e-5, eps="norm_eps"),
-        **rotary_settings(theirs, width, base, kind="full_attention"),
+        **rotary_settings(theirs, width, theirs.number("global_rope_theta", 160000.0), kind="full_attention"),
         **window_frequencies(theirs, width, theirs.number("local_rope_theta", 10000.0)),
         "activation": theirs.choice("hidden_activation", "gelu", ACTIVATIONS, GATED),
         "norm_placement": "pre",

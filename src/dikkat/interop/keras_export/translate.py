@@ -94,9 +94,8 @@ class Translator:
             if step == positions.shape[1]:
                 positions = np.concatenate((positions, np.full_like(positions, -1)), axis=1)
                 keys = [np.concatenate((part, np.zeros_like(part)), axis=2) for part in keys]
-            now = np.full((len(ids), 1), step, dtype="int32")
             logits, weights, *new = self.decoder.predict_on_batch(
-                [ids, tokens[:, None], now, positions, *memory, *keys]
+                [ids, tokens[:, None], np.full((len(ids), 1), step, dtype="int32"), positions, *memory, *keys]
             )
             positions[:, step] = step
             for part, value in zip(keys, new, strict=True):

@@ -96,8 +96,7 @@ def score_bias(graph: Graph, bias: ScoreBias, query: str, ids: PositionIds) -> s
     if isinstance(bias, RelativeKeys):
         # (B, H, T, K) x (K, 2m+1) -> (B, H, T, 2m+1) -> (B, H, T, S)
         by_distance = graph.op("MatMul", query, graph.weight(bias.embedding, transposed=True))
-        leading = graph.op("Shape", query, start=0, end=2)
-        shape = graph.op("Concat", leading, graph.op("Shape", rows), axis=0)
+        shape = graph.op("Concat", graph.op("Shape", query, start=0, end=2), graph.op("Shape", rows), axis=0)
         return graph.op("GatherElements", by_distance, graph.op("Expand", rows, shape), axis=-1)
     # (T, S, H) -> (H, T, S)
     return graph.transpose(graph.op("Gather", _bucket_table(graph, bias), rows), 2, 0, 1)
@@ -141,8 +140,7 @@ def norm(graph: Graph, layer: nn.Module, x: str) -> str:
         return graph.op("LayerNormalization", x, *parameters, axis=-1, epsilon=layer.eps)
     if isinstance(layer, RMSNorm):
         squares = graph.op("ReduceMean", graph.op("Mul", x, x), axes=[-1], keepdims=1)
-        epsilon = graph.number(layer.eps or 0.0)
-        root = graph.op("Sqrt", graph.op("Add", squares, epsilon))
+        root = graph.op("Sqrt", graph.op("Add", squares, graph.number(layer.eps or 0.0)))
         return graph.op("Mul", graph.op("Div", x, root), graph.weight(layer.weight))
     if isinstance(layer, nn.Identity):
         return x
@@ -238,8 +236,7 @@ def self_attention(
 
 def project_memory(graph: Graph, attention: MultiHeadAttention, memory: str) -> KeyValue:
     """Compute the keys and values of a memory (B, S, D)."""
-    first = attention.splits[0]
-    both = linear(graph, attention.in_projection, memory, slice(first, sum(attention.splits)))
+    both = linear(graph, attention.in_projection, memory, slice(attention.splits[0], sum(attention.splits)))
     parts = graph.split(both, attention.splits[1:])
     return KeyValue(*(split_heads(graph, part, attention.num_kv_heads, attention.head_dim) for part in parts))
 

@@ -122,17 +122,15 @@ def classifier_readme(trained: TrainedClassifier, name: str) -> str:
         first=beginning,
         last=most - beginning,
     )
-    outputs = "`logits`, `pooling_weights`" if trained.pools_by_attention else "`logits`"
-    shares = "logistic function of each" if trained.is_multi_label else "softmax"
     pooling = ""
     if trained.pools_by_attention:
         pooling = " `pooling_weights` (batch, length) are the weights with which the learned query reads a text."
     return template("onnx_export_text_readme.of_classifier.txt").format(
         name=name,
         model=MODEL,
-        outputs=outputs,
+        outputs="`logits`, `pooling_weights`" if trained.pools_by_attention else "`logits`",
         longest=trained.longest,
-        shares=shares,
+        shares="logistic function of each" if trained.is_multi_label else "softmax",
         pooling=pooling,
         practice=_practice(python, _CLASSIFIER_JAVASCRIPT.format(folder=name), "classify", differences),
     )

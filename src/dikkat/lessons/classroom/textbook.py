@@ -267,10 +267,8 @@ def decoded(block: ours.DecoderBlock, x: Tensor, state: State, i: int) -> Tensor
     memory, valid_lens, caches = state
     cache = caches[i] = GrowingCache() if caches[i] is None else caches[i]
     length = x.shape[1]
-    past, source = (
-        ours.causal_mask(length, cache.length + length, device=x.device),
-        mask_of(valid_lens, memory.shape[1]),
-    )
+    past = ours.causal_mask(length, cache.length + length, device=x.device)
+    source = mask_of(valid_lens, memory.shape[1])
     x = block.self_residual(x, lambda y: block.self_attention(y, mask=past, cache=cache))
     x = block.cross_residual(x, lambda y: block.cross_attention(y, memory, mask=source))
     return block.feed_forward_residual(x, block.feed_forward)

@@ -165,8 +165,7 @@ def predict_seq2seq(
 ) -> tuple[str, list[Maps]]:
     """A translation, word by word, each at its own position (fault F35), and the weights it was written with."""
     net.eval()
-    tokens = src_vocab.padded(src_sentence.lower().split(), num_steps)
-    enc_X = torch.tensor([tokens])
+    enc_X = torch.tensor([src_vocab.padded(src_sentence.lower().split(), num_steps)])
     valid_len = (enc_X != src_vocab["<pad>"]).sum(dim=1)
     state = net.decoder.init_state(net.encoder(enc_X, valid_len), valid_len)
     token, output, weights = tgt_vocab["<bos>"], [], []

@@ -156,8 +156,7 @@ def _table(model: nn.Module, layout: str) -> tuple[str, list[Row]]:
     """The name of the model's layout, and its table."""
     match model:
         case EncoderDecoder():
-            sizes = len(model.encoder.blks), len(model.decoder.blks)
-            return "d2l", d2l_rows(*sizes, mxnet=layout == "d2l-mxnet")
+            return "d2l", d2l_rows(len(model.encoder.blks), len(model.decoder.blks), mxnet=layout == "d2l-mxnet")
         case TransformerClassifier():
             return "nyu", nyu_rows(len(model.encoder.enc_layers))
         case SelfAttention_v1() | SelfAttention_v2() | CausalAttention():

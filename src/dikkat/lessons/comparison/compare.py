@@ -21,7 +21,7 @@ def compare(settings: ComparisonSettings, watch: Callable[[int, int, str], None]
     `watch` receives, before each part of the work, how many are done, how many there are, and the name of the next.
     """
     started = time.perf_counter()
-    pieces, numbers = _pieces(settings), itertools.count()
+    pieces, numbers = ROUNDS * len(KINDS) * len(settings.lengths) + 1, itertools.count()
 
     def counter(what: str) -> None:
         watch(next(numbers), pieces, what)
@@ -47,7 +47,3 @@ def compare(settings: ComparisonSettings, watch: Callable[[int, int, str], None]
 
 def _reach(settings: ComparisonSettings, kind: Kind, layers: int, length: int) -> Reach:
     return reach(kind, layers, length, settings.width, kernel=settings.kernel, seed=settings.seed)
-
-
-def _pieces(settings: ComparisonSettings) -> int:
-    return ROUNDS * len(KINDS) * len(settings.lengths) + 1

@@ -64,7 +64,6 @@ def numbers(comparison: Comparison) -> dict[str, Any]:
 def render_comparison(comparison: Comparison) -> Explanation:
     """Return the explanation of all parts, in the order of the questions that they answer."""
     settings = comparison.settings
-    title = msg("Convolution, recurrence and self-attention")
     introduction = (
         msg(
             "One layer each, of one width: a causal convolution of kernel k = {kernel}, a recurrence (gated recurrent "
@@ -78,7 +77,7 @@ def render_comparison(comparison: Comparison) -> Explanation:
             machine.processor, plural(machine.threads, "thread"), machine.torch, settings.seed, comparison.seconds
         ),
     )
-    return Explanation(title, introduction, None, steps, ending)
+    return Explanation(msg("Convolution, recurrence and self-attention"), introduction, None, steps, ending)
 
 
 def _formulas() -> Step:
@@ -129,8 +128,7 @@ def _measured(comparison: Comparison) -> Step:
     for index, length in enumerate(sweep.lengths):
         points = [sweep.of(kind)[index] for kind in KINDS]
         times = (_significant(point.measured.seconds * 1e3) for point in points)
-        memory = (_significant(point.measured.peak_bytes / 2**20) for point in points)
-        rows.append((f"{length:,}", *times, *memory))
+        rows.append((f"{length:,}", *times, *(_significant(point.measured.peak_bytes / 2**20) for point in points)))
     fitted = [*(growth.seconds for growth in sweep.growth), *(growth.bytes for growth in sweep.growth)]
     counted = ", ".join(f"{_short(growth.kind)} n^{_exponent(growth.operations)}" for growth in sweep.growth)
     over = sweep.growth[0].operations

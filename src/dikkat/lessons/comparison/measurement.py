@@ -102,8 +102,7 @@ def fit_exponent(sizes: list[int], values: list[float]) -> Exponent | None:
     x, y = sizes[-FITTED_POINTS:], values[-FITTED_POINTS:]
     if len(x) < 2 or min(y) <= 0:
         return None
-    slope = np.polyfit(np.log(x), np.log(y), 1)[0]
-    return Exponent(float(slope), x[0], x[-1])
+    return Exponent(float(np.polyfit(np.log(x), np.log(y), 1)[0]), x[0], x[-1])
 
 
 # Measure the three layers while the length grows.

@@ -76,8 +76,7 @@ def read_parts(
     else:
         held_out = split_labelled(texts, data, seed)
         validation, test = ([texts[index] for index in part] for part in held_out)
-        train = texts.without(np.array(sorted(chain(*held_out)), np.int64))
-        parts = Parts(train, validation, test, report)
+        parts = Parts(texts.without(np.array(sorted(chain(*held_out)), np.int64)), validation, test, report)
         report.note_held_out(len(validation), len(test))
     _require_enough(parts, name, classifier)
     report.notes += split_remarks(parts.train, parts.validation)

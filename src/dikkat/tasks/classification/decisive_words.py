@@ -32,8 +32,7 @@ def decisive_words(classifier: Classifier, text: str) -> AttendedWords:
     (ids,) = classifier.encode([text])
     tokens, mask = pad_texts([classifier.read(ids)], torch.device("cpu"))
     # that of an imported classifier was refused
-    tokenizer = cast(Tokenizer, classifier.tokenizer)
-    words = typed_words(tokenizer, text.strip(), classifier.language)
+    words = typed_words(cast(Tokenizer, classifier.tokenizer), text.strip(), classifier.language)
     shares = _attention(classifier, tokens, mask)
     attention = np.array([shares[group].sum() for group in read_groups(classifier, words) if group])
     return AttendedWords(decisive.answer, decisive.label, decisive.words, decisive.occlusion, decisive.leads, attention)

@@ -203,10 +203,9 @@ def held_out_texts(run: RunDirectory, part: Literal["validation", "test"]) -> li
     texts, labels = run.held_out(part, "source"), run.held_out(part, "target")
     if not texts.exists() or not texts.stat().st_size:
         return []
-    rows = zip(read_lines(labels), read_lines(texts), strict=True)
     return [
         LabelledText(tuple(label.split(LABEL_BREAK)) if label else (), text, line)
-        for line, (label, text) in enumerate(rows, start=1)
+        for line, (label, text) in enumerate(zip(read_lines(labels), read_lines(texts), strict=True), start=1)
     ]
 
 

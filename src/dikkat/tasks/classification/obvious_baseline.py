@@ -48,8 +48,7 @@ def fit_baseline(
     started = time.process_time()
     column = score_column(settings)
     characters = sum(len(text.text) for text in train)
-    step = -(-characters // MAX_FITTED)
-    fitted = [train[index] for index in range(0, len(train), step)]
+    fitted = [train[index] for index in range(0, len(train), -(-characters // MAX_FITTED))]
     texts, others = ([text.text for text in part] for part in (fitted, validation))
     kinds = ("words", "characters") if characters <= MAX_CHARACTERS else ("words",)
     features, held_out = _tf_idf(kinds, texts, others, 2 if len(fitted) > _MANY else 1)

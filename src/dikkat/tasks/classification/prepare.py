@@ -272,11 +272,10 @@ def _encoded(
 
 
 def _write_word_table(run: RunDirectory, parts: Parts, config: RunConfig) -> None:
-    is_multi_label = config.classifier.objective == "multi_label"
     fitted = fit_word_table(
         parts.train,
         parts.labels,
-        is_multi_label=is_multi_label,
+        is_multi_label=config.classifier.objective == "multi_label",
         language=config.data.source_language,
         seed=config.training.seed,
         balance=config.classifier.balance,

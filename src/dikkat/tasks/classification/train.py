@@ -133,11 +133,10 @@ class ClassifierJob:
     def shortcomings(self, task: ClassificationTask) -> tuple[str, ...]:
         if not (absent := task.absent_classes):
             return ()
-        named = _listed(absent).partition(": ")[2]
         return (
             msg(
                 "no validation text has the label {labels}, so no score tells of it; give such texts with --valid"
-            ).fill(named),
+            ).fill(_listed(absent).partition(": ")[2]),
         )
 
     def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial:

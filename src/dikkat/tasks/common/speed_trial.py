@@ -241,9 +241,8 @@ def trial_line(record: PrecisionRecord) -> str:
     scores = msg("{int8:.2f}, in float32 {float32:.2f}", record.int8, record.float32)
     taken = msg("--precision auto takes {precision}", record.precision)
     if record.has_too_few:
-        fewest = MEASURES[record.measure].fewest
         return msg("int8 {change} on {count:,} validation texts ({scores}), fewer than {minimum}: {choice}").fill(
-            record.change, record.count, scores, fewest, taken
+            record.change, record.count, scores, MEASURES[record.measure].fewest, taken
         )
     return msg(
         "int8 {change} on {count:,} validation texts ({scores}): {choice}", record.change, record.count, scores, taken

@@ -378,9 +378,8 @@ def end_reserve(config: TrainingConfig) -> float:
 
 def _can_shrink(run: RunDirectory, config: RunConfig) -> bool:
     """Whether there is a preset that is smaller, for this kind of model."""
-    smallest = build_config(preset("tiny")).model
     has_preset = run.read_config().get("task", "translator") != "classifier"
-    return has_preset and config.model.model_dim > smallest.model_dim
+    return has_preset and config.model.model_dim > build_config(preset("tiny")).model.model_dim
 
 
 def _numbers(trainer: Trainer) -> str:

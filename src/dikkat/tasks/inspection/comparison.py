@@ -272,9 +272,8 @@ def _words(readings: Sequence[_Reading], names: Sequence[str], chrf: float) -> S
         "mean token)."
     )
     columns = (Column(msg("text")), Column(""), *(Column(name, numeric=True) for name in names))
-    equal = sum(one.outputs[0] == one.outputs[1] for one in readings)
     after = msg("Equal in {equal} of {count}; chrF of the second against the first {chrf:.1f}.").fill(
-        equal, len(readings), chrf
+        sum(one.outputs[0] == one.outputs[1] for one in readings), len(readings), chrf
     )
     return Step(msg("What they answer"), (text,), Table(columns, tuple(rows)), (after,))
 

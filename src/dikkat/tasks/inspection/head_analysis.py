@@ -146,8 +146,7 @@ def examine_heads(
     heads = head_names(subject.model)
     if prune > len(heads):
         raise UsageError("--prune {prune}: this model has only {count} heads to switch off", prune, len(heads))
-    unit = "pairs" if subject.kind == "translator" else "texts"
-    sample, others = _halves(range(subject.count), prune, unit)
+    sample, others = _halves(range(subject.count), prune, "pairs" if subject.kind == "translator" else "texts")
     counts = [int(count) for count in np.unique(np.linspace(1, prune, min(prune, MAX_POINTS)).astype(int))]
     collector = HeadStatsCollector()
     agreements = subject.observe(collector, sample) or {}

@@ -59,7 +59,9 @@ def examine_native(model: ExaminableModel, engine: Native, attention: ForcedAtte
 
 
 def _claims(specimen: Specimen, engine: Native, attention: ForcedAttention | None) -> list[_Claim]:
-    model, rows = specimen.model, _rows(specimen)
+    model = specimen.model
+    # without padding
+    rows = [row[keep].tolist() for row, keep in zip(specimen.source, specimen.mask, strict=True)]
     if isinstance(engine, NativeEngine):
         assert isinstance(model, EncoderDecoder)
         return _of_translator(specimen, engine, attention, rows)
@@ -217,8 +219,3 @@ def _threads(engine: NativeEngine, compute: Callable[[], object]) -> _Claim:
         return {msg("{count} threads", count): float(answers[count - 1] != answers[0]) for count in (2, 3)}
 
     return _Claim("threads change nothing", "any number of threads gives the same bits", 0.0, threads)
-
-
-def _rows(specimen: Specimen) -> list[list[int]]:
-    """The specimen's sentences without padding."""
-    return [row[keep].tolist() for row, keep in zip(specimen.source, specimen.mask, strict=True)]

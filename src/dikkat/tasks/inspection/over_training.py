@@ -47,8 +47,7 @@ class OverTraining:
             for layer in by_layer(self.sentence(number, look)):
                 one = layer[0]
                 weights = np.stack([item.weights for item in layer]).astype(np.float64)
-                name = MapName(one.stack, one.layer, one.kind)
-                collector.add(name, weights, one.query_tokens, one.key_tokens)
+                collector.add(MapName(one.stack, one.layer, one.kind), weights, one.query_tokens, one.key_tokens)
                 heads += [HeadName(one.stack, one.layer, one.kind, head) for head in range(len(layer))]
         return {head: collector.of(head) for head in dict.fromkeys(heads)}
 

@@ -89,12 +89,11 @@ class LanguageModelEvaluation:
             lines.append(msg("gzip alone: {bits:.4f} bits a byte", 8 * self.gzip_bytes / self.num_bytes))
         if (other := self.baseline) is not None:
             perplexity = math.exp(min(other.nats / self.num_tokens, 700.0))
-            bits = other.nats / self.num_bytes / math.log(2)
             lines.append(
                 msg(
                     "5-gram Kneser-Ney on {tokens:,} of the same training tokens: perplexity {perplexity:.4f},"
                     " {bits:.4f} bits a byte, in {seconds:.1f} s"
-                ).fill(other.num_tokens, perplexity, bits, other.seconds)
+                ).fill(other.num_tokens, perplexity, other.nats / self.num_bytes / math.log(2), other.seconds)
             )
             if other.nats < self.nats:
                 lines.append(msg("the n-gram model is better; give more text or --minutes, or use it"))

@@ -118,8 +118,7 @@ class Base:
         if not (self.run.path / "corpus").is_dir():
             return
         corpus = open_corpus(self.run, "train", self.vocabularies)
-        chosen = np.random.default_rng(seed).permutation(len(corpus))[:count]
-        for index in map(int, np.sort(chosen)):
+        for index in map(int, np.sort(np.random.default_rng(seed).permutation(len(corpus))[:count])):
             yield corpus.source(index).tolist(), corpus.target(index).tolist()
 
 
@@ -202,11 +201,10 @@ def chrf_of(translator: Translator, sources: Sequence[str], targets: Sequence[st
 
 def scores_before(base: Base, new: Sequence[Pair], general: General) -> dict[str, float]:
     """Return the chrF of the base on the new validation part, and on the general one by its kind."""
-    parts = {"new": new[:MAX_SCORED], general.kind: general.held_out}
     translator = Translator.load(base.run.path)
     return {
         kind: chrf_of(translator, [pair.source for pair in pairs], [pair.target for pair in pairs], base.config)
-        for kind, pairs in parts.items()
+        for kind, pairs in {"new": new[:MAX_SCORED], general.kind: general.held_out}.items()
         if pairs
     }
 
@@ -368,8 +366,7 @@ def write_interpolated(path: Path, share: float, out: Path, command: str) -> Non
         run.make_folder("held_out")
         for file in files:
             write_atomically(run.path / file.relative_to(path), file.read_bytes())
-        origin = {"run": str(path), "share": share}
-        run.write_config({**settings, "interpolated": origin, "command": command})
+        run.write_config({**settings, "interpolated": {"run": str(path), "share": share}, "command": command})
         run.save_weights(weights, {"interpolated_from": str(path), "share": str(share)})
         run.write_card(
             f"# {out.resolve().name}\n\nA translator whose weights are {share:g} times those of `{path}` and"

@@ -89,6 +89,5 @@ class Attending(AttentionRecorder):
         occluded = None
         if self._occluding and len(reads) <= MAX_OCCLUDED and any(a.kind == "cross" for a in maps):
             # what is written in any case depends on no token of the source
-            certain = np.zeros((model.forced, len(reads)))
-            occluded = np.concatenate((certain, occlusion(model, ids[0], fed)))
+            occluded = np.concatenate((np.zeros((model.forced, len(reads))), occlusion(model, ids[0], fed)))
         return SentenceMaps(text.strip(), output, reads, writes, maps, occluded, model.forced)

@@ -142,8 +142,7 @@ def evaluate_translator(
     frequent = None
     if run.corpus.is_dir():
         pairs = training_pairs(path, (translator.tokenizer, translator.target_tokenizer))
-        guesses = most_frequent_translation(pairs, sources)
-        frequent = score_translations(guesses, wanted, scoring)
+        frequent = score_translations(most_frequent_translation(pairs, sources), wanted, scoring)
     return Evaluation(
         score_translations(translations, wanted, scoring),
         score_translations(copy_source(sources), wanted, scoring),

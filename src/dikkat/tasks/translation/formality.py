@@ -42,10 +42,9 @@ def addressed(pairs: Iterable[Pair], language: str) -> Iterator[tuple[str, Pair]
 def note_formality(request: Request, pairs: Iterable[Pair], report: CleaningReport, language: str) -> None:
     """Note how many pairs are formal and familiar. Raises `UsageError` for another language, `DataError` for none."""
     if (own := primary_language(language)) not in FORMALITY_LANGUAGES:
-        known = ", ".join(FORMALITY_LANGUAGES)
         raise UsageError(
             "{where}: data.formality is learned by the pronouns of {known}, not of {language}; leave it out"
-        ).fill(request.where, known, own or msg("an unknown language"))
+        ).fill(request.where, ", ".join(FORMALITY_LANGUAGES), own or msg("an unknown language"))
     kinds = Counter(kind for kind, _ in addressed(pairs, own))
     # a base that has learned it goes on without
     if request.start is None and not (kinds["more"] and kinds["less"]):

@@ -47,10 +47,9 @@ def too_little_left(
     left = msg("{pairs} to train on and {validation:,} to validate on are left after cleaning").fill(
         plural(train, "pair"), validation
     )
-    odd = odd_side(sample, data)
     left_out = msg(": of {pairs} were left out {reasons}", plural(report.read, "pair"), report.reasons())
     why = left_out if report.dropped else ""
-    advice = odd or msg("give more pairs, or name validation data with --valid")
+    advice = odd_side(sample, data) or msg("give more pairs, or name validation data with --valid")
     return DataError("{data}: {left}{why}; {advice}", " ".join(data), left, why, advice)
 
 
@@ -191,7 +190,8 @@ def parts_of(
     pairs = without_duplicates(StoredPairs.store(cleaner(_sampled(read, sample)), directory), report)
     if request.validation:
         # cleaning would make a score incomparable: what is measured on is only normalised
-        stripped = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in _validation(request, choice)]
+        raw = read_pairs(request.validation, *request.columns, languages=LanguageChoice(*choice.wanted))
+        stripped = [Pair(pair.source.strip(), pair.target.strip(), pair.line) for pair in raw]
         validation = [pair for pair in stripped if pair.source and pair.target]
         seen = note_seen(request.validation, pairs, validation, report)
         parts = Parts(pairs, validation, [], report, seen)
@@ -215,10 +215,6 @@ def _sampled(pairs: Iterable[Pair], sample: list[Pair]) -> Iterator[Pair]:
         if len(sample) < SAMPLE_PAIRS:
             sample.append(pair)
         yield pair
-
-
-def _validation(request: TrainRequest, choice: LanguageChoice) -> Iterator[Pair]:
-    return read_pairs(request.validation, *request.columns, languages=LanguageChoice(*choice.wanted))
 
 
 __all__ = ["PHRASEBOOK", "TrainRequest", "prepare", "read_parts"]

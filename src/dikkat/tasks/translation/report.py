@@ -107,16 +107,14 @@ def _judged(evaluation: Evaluation) -> list[tuple[float, tuple[str, str, str]]]:
 
 
 def _example(scored: tuple[float, tuple[str, str, str]], languages: tuple[str, str], say: Say) -> Example:
-    labels = (say("source"), say("model"), say("human"))
-    lines = list(zip(labels, scored[1], strict=True))
+    lines = list(zip((say("source"), say("model"), say("human")), scored[1], strict=True))
     return Example(f"chrF {scored[0]:.1f}", lines, (languages[0], languages[1], languages[1]))
 
 
 def _spread(sources: Sequence[str]) -> list[str]:
     """A few sources from the worst translated to the best, none of them long."""
     short = [source for source in sources if len(source.split()) <= ATTENTION_WORDS] or [sources[0]]
-    indices = np.unique(np.linspace(0, len(short) - 1, ATTENTION).astype(int))
-    return [short[index] for index in indices]
+    return [short[index] for index in np.unique(np.linspace(0, len(short) - 1, ATTENTION).astype(int))]
 
 
 def _data(source: Mapping[str, Any], say: Say) -> Rows:
