@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gettext import c2py
 from itertools import count
 
-from dikkat_runtime.documents.segments import Content, Item, Segment, Tag, render, tagged, tags_of
+from dikkat_runtime.documents.segments import Content, Item, Segment, Tag, plain, render, tagged, tags_of
 from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 
@@ -174,8 +174,6 @@ def _by_language(table: dict[str, str]) -> dict[str, list[str]]:
 
 
 _CATEGORIES, _ORDINAL_CATEGORIES = _by_language(_PLURALS), _by_language(_ORDINALS)
-_KEPT = frozenset(("many",))
-"""Categories of so large numbers in French, Spanish and others that a message need not have them."""
 
 
 def plural_categories(language: str, *, is_ordinal: bool = False) -> list[str]:
@@ -184,7 +182,8 @@ def plural_categories(language: str, *, is_ordinal: bool = False) -> list[str]:
     if is_ordinal:
         return _ORDINAL_CATEGORIES.get(code, ["other"])
     categories = _CATEGORIES.get(code, ["one", "other"])
-    return [name for name in categories if "few" in categories or name not in _KEPT]
+    # in French, Spanish and others it is of so large numbers that a message need not have it
+    return [name for name in categories if "few" in categories or name != "many"]
 
 
 class _SyntaxError(Exception):
@@ -202,9 +201,9 @@ def icu_content(content: Content, language: str) -> Content | None:
     A plural gets the categories of `language` that it lacks, with what it says of `other`. Content without plurals and
     choices is returned as it is.
     """
-    tags = [item for item in content if isinstance(item, Tag)]
+    tags = tags_of(content)
     text = "".join(item if isinstance(item, str) else "\0" for item in content)
-    if "\0" in "".join(item for item in content if isinstance(item, str)) or not has_choices(text):
+    if "\0" in plain(content) or not has_choices(text):
         return content
     try:
         reader = _Reader(text, tags, language)
