@@ -146,7 +146,8 @@ class PluralRule:
 _COMPLEX = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
 _HEAD = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?P<kind>plural|selectordinal|select)\s*+,(?:\s*+offset:\d++)?\s*+")
 _BRANCH = re.compile(r"(?P<key>=\d++|[^\s{}]++)\s*+\{")
-_QUOTED = re.compile(r"'[{}#|][^']*+'")
+_WORD = re.compile(r"'[{}#|][^']*+'|\{[^{}]*+\}")
+"""What is quoted, and an argument without branches."""
 _PLAIN = re.compile(r"[^{}'#\0]*+")
 _MAX_DEPTH = 16
 """Most arguments inside each other; people write two or three."""
@@ -249,18 +250,14 @@ class _Reader:
         position = start
         while position < len(self.text) and self.text[position] != "}":
             character = self.text[position]
-            if character == "'" and (quoted := _QUOTED.match(self.text, position)):
-                items.append(Tag("word", quoted[0], position + 1, is_text=True))
-                position = quoted.end()
-            elif character == "{" and (head := _HEAD.match(self.text, position)):
+            if character == "{" and (head := _HEAD.match(self.text, position)):
                 argument, position = self._argument(head, depth + 1, is_plural=is_plural or head["kind"] != "select")
                 items += argument
+            elif word := _WORD.match(self.text, position):
+                items.append(Tag("word", word[0], position + 1, is_text=True))
+                position = word.end()
             elif character == "{":
-                end = self.text.find("}", position) + 1
-                if not end or "{" in self.text[position + 1 : end]:
-                    raise _SyntaxError
-                items.append(Tag("word", self.text[position:end], position + 1, is_text=True))
-                position = end
+                raise _SyntaxError
             elif character == "#" and is_plural:
                 items.append(Tag("word", "#", position + 1, is_text=True))
                 position += 1
