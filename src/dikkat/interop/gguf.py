@@ -31,8 +31,6 @@ _STRING, _ARRAY = 8, 9
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """Describe one tensor of the file."""
-
     shape: tuple[int, ...]
     kind: int
     offset: int
@@ -113,8 +111,6 @@ class GgufFile:
 
 @dataclass(frozen=True, slots=True)
 class _Kind:
-    """Describe blocks of some numbers in some bytes."""
-
     name: str
     numbers: int
     bytes: int

@@ -150,11 +150,8 @@ def rows(model: ModelConfig) -> list[Row]:
         table += [*_attention(ours, theirs, "self"), *_feed_forward(ours, theirs)]
     for number in range(model.decoder_layers):
         ours, theirs = f"decoder.blocks.{number}", f"decoder_l{number + 1}"
-        if model.decoder_memory == "ssru":
-            table += _recurrence(ours, theirs)
-        else:
-            table += _attention(ours, theirs, "self")
-        table += [*_attention(ours, theirs, "cross"), *_feed_forward(ours, theirs)]
+        first = _recurrence(ours, theirs) if model.decoder_memory == "ssru" else _attention(ours, theirs, "self")
+        table += [*first, *_attention(ours, theirs, "cross"), *_feed_forward(ours, theirs)]
     return table
 
 

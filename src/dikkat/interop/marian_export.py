@@ -79,9 +79,7 @@ def _listed(translator: TrainedTranslator) -> bytes | None:
 
 def _written(model: ModelConfig) -> ModelConfig:
     """Return the settings that the file has: a bias of the output, and two vocabularies where matrices are three."""
-    target_size = model.target_vocab_size
-    if not model.tie_embeddings:
-        target_size = target_size or model.vocab_size
+    target_size = model.target_vocab_size if model.tie_embeddings else model.target_vocab_size or model.vocab_size
     return model.model_copy(update={"output_bias": True, "target_vocab_size": target_size})
 
 

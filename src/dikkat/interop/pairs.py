@@ -192,7 +192,6 @@ def _listed_entries(path: Path, size: int) -> list[str]:
 
 
 def _entries(content: Mapping[str, Any]) -> dict[str, int]:
-    """Return the ids of all entries of a tokenizer."""
     vocabulary = content["model"]["vocab"]
     listed = vocabulary if isinstance(vocabulary, dict) else {entry[0]: at for at, entry in enumerate(vocabulary)}
     return {**listed, **{entry["content"]: entry["id"] for entry in content.get("added_tokens", [])}}

@@ -235,8 +235,7 @@ class InputLines:
     def __init__(self, file: Path | None) -> None:
         self._lines = read_lines(file) if file is not None else decode_lines(sys.stdin.buffer, msg("standard input"))
         self._error: DikkatError | None = None
-        self._joined = 0
-        self._first_joined = 0
+        self._joined = self._first_joined = 0
 
     def __iter__(self) -> Iterator[str]:
         try:

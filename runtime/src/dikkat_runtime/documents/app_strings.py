@@ -4,6 +4,7 @@ Here the readers of Java, Apple and Android; those of JSON and YAML share their 
 Sources: java.util.Properties and java.text.MessageFormat (Java SE 21); Apple, Resource Programming Guide.
 """
 
+import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -128,13 +129,8 @@ def _escaped(text: str, *, is_ascii: bool) -> str:
         text = text.replace(character, "\\" + letter)
     text = re.sub(r"^ ", r"\\ ", text)
     if is_ascii:
-        units = (character.encode("utf-16-be") for character in text if ord(character) > 126)
-        text = "".join(character if ord(character) < 127 else _units(next(units)) for character in text)
+        text = re.sub(r"[^\0-~]", lambda character: json.dumps(character[0])[1:-1], text)
     return text
-
-
-def _units(encoded: bytes) -> str:
-    return "".join(f"\\u{encoded[at]:02x}{encoded[at + 1]:02x}" for at in range(0, len(encoded), 2))
 
 
 def read_properties(data: bytes, name: str, options: Options) -> TextDocument:
@@ -180,27 +176,22 @@ def read_strings(data: bytes, name: str, options: Options) -> TextDocument:
     if data.startswith(b"bplist"):
         raise DataError("{name}: is a compiled property list; plutil -convert strings writes its text", name)
     # older files are UTF-16 without a mark
-    head = data[:2]
-    file = DecodedFile.decode(
-        data, name, "utf-16-le" if head[1:] == b"\0" else "utf-16-be" if head[:1] == b"\0" else None
-    )
+    charset = "utf-16-le" if data[1:2] == b"\0" else "utf-16-be" if data[:1] == b"\0" else None
+    file = DecodedFile.decode(data, name, charset)
     strings, position = AppStrings(file, options), 0
     while position < len(file.text):
         entry = _STRINGS.match(file.text, position)
         if entry is None:
             raise DataError('{name}:{line}: not an entry such as "key" = "value";', name, file.line(position))
         if entry["value"]:
-            text = _APPLE.sub(
-                lambda match: (
-                    chr(int(match[1] or match[2], 16 if match[1] else 8))
-                    if not match[3]
-                    else _LETTERS.get(match[3], match[3])
-                ),
-                entry["value"],
-            )
-            strings.add(*entry.span("value"), text, _apple)
+            strings.add(*entry.span("value"), _APPLE.sub(_apple_character, entry["value"]), _apple)
         position = entry.end()
     return strings.document()
+
+
+def _apple_character(escape: re.Match[str]) -> str:
+    code, base = (escape[1], 16) if escape[1] else (escape[2], 8)
+    return chr(int(code, base)) if code else _LETTERS.get(escape[3], escape[3])
 
 
 def _apple(text: str) -> str:

@@ -77,9 +77,8 @@ def with_states(tag: str, states: str) -> str:
     return tag.removesuffix(">").removesuffix("/").rstrip() + states + ">"
 
 
-def inline_content(nodes: Iterable[Node]) -> Content:
+def inline_content(row: list[Node]) -> Content:
     """Return text and tags of the nodes in a source. The halves of a pair may be separate elements (`bpt`, `sc`)."""
-    row = list(nodes)
     if all(node.kind in ("text", "cdata") for node in row):
         return tuple(item for node in row for item in _texts(node))
     partner = matching(row)

@@ -7,7 +7,7 @@ from functools import partial
 
 from dikkat_runtime.documents.formats import require_format
 from dikkat_runtime.documents.messages import icu_text
-from dikkat_runtime.documents.segments import Content, Item, Options, Tag
+from dikkat_runtime.documents.segments import Content, Options, Tag, parted
 from dikkat_runtime.documents.translation import Align, ContentTranslator, Translate
 from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.text.sentences import split_sentences
@@ -45,7 +45,7 @@ def translate_document(
     document = reader.read(data, name, options)
     split = partial(split_sentences, language=options.source_language)
     translator = ContentTranslator(translate, align, split)
-    parts = {segment.content: _parted(segment.content) for segment in document.segments}
+    parts = {segment.content: parted(segment.content, lambda tag: tag.parts_text) for segment in document.segments}
     distinct = list(dict.fromkeys(part for group in parts.values() for part in group))
     translated: dict[Content, Content] = dict(
         zip(distinct, translator(distinct, markup=document.markup) if distinct else (), strict=True)
@@ -55,17 +55,6 @@ def translate_document(
     ]
     written = document.write(results)
     return TranslatedDocument(written, reader.name, len(document.segments), document.remarks + translator.remarks)
-
-
-def _parted(content: Content) -> list[Content]:
-    """Return the texts of their own between the tags that part a content."""
-    parts: list[list[Item]] = [[]]
-    for item in content:
-        if isinstance(item, Tag) and item.parts_text:
-            parts.append([])
-        else:
-            parts[-1].append(item)
-    return [tuple(part) for part in parts]
 
 
 def _joined(content: Content, parts: Sequence[Content]) -> Content:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from gettext import c2py
 from itertools import count
 
-from dikkat_runtime.documents.segments import Content, Item, Segment, Tag, render, tagged, tags_of
+from dikkat_runtime.documents.segments import Content, Item, Segment, Tag, plain, render, tagged, tags_of
 from dikkat_runtime.errors import msg
 from dikkat_runtime.text.placeholders import has_words
 
@@ -146,7 +146,8 @@ class PluralRule:
 _COMPLEX = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?:plural|select|selectordinal)\s*+,")
 _HEAD = re.compile(r"\{\s*+[\w.-]++\s*+,\s*+(?P<kind>plural|selectordinal|select)\s*+,(?:\s*+offset:\d++)?\s*+")
 _BRANCH = re.compile(r"(?P<key>=\d++|[^\s{}]++)\s*+\{")
-_QUOTED = re.compile(r"'[{}#|][^']*+'")
+_WORD = re.compile(r"'[{}#|][^']*+'|\{[^{}]*+\}")
+"""What is quoted, and an argument without branches."""
 _PLAIN = re.compile(r"[^{}'#\0]*+")
 _MAX_DEPTH = 16
 """Most arguments inside each other; people write two or three."""
@@ -174,8 +175,6 @@ def _by_language(table: dict[str, str]) -> dict[str, list[str]]:
 
 
 _CATEGORIES, _ORDINAL_CATEGORIES = _by_language(_PLURALS), _by_language(_ORDINALS)
-_KEPT = frozenset(("many",))
-"""Categories of so large numbers in French, Spanish and others that a message need not have them."""
 
 
 def plural_categories(language: str, *, is_ordinal: bool = False) -> list[str]:
@@ -184,7 +183,8 @@ def plural_categories(language: str, *, is_ordinal: bool = False) -> list[str]:
     if is_ordinal:
         return _ORDINAL_CATEGORIES.get(code, ["other"])
     categories = _CATEGORIES.get(code, ["one", "other"])
-    return [name for name in categories if "few" in categories or name not in _KEPT]
+    # in French, Spanish and others it is of so large numbers that a message need not have it
+    return [name for name in categories if "few" in categories or name != "many"]
 
 
 class _SyntaxError(Exception):
@@ -202,9 +202,9 @@ def icu_content(content: Content, language: str) -> Content | None:
     A plural gets the categories of `language` that it lacks, with what it says of `other`. Content without plurals and
     choices is returned as it is.
     """
-    tags = [item for item in content if isinstance(item, Tag)]
+    tags = tags_of(content)
     text = "".join(item if isinstance(item, str) else "\0" for item in content)
-    if "\0" in "".join(item for item in content if isinstance(item, str)) or not has_choices(text):
+    if "\0" in plain(content) or not has_choices(text):
         return content
     try:
         reader = _Reader(text, tags, language)
@@ -250,18 +250,14 @@ class _Reader:
         position = start
         while position < len(self.text) and self.text[position] != "}":
             character = self.text[position]
-            if character == "'" and (quoted := _QUOTED.match(self.text, position)):
-                items.append(Tag("word", quoted[0], position + 1, is_text=True))
-                position = quoted.end()
-            elif character == "{" and (head := _HEAD.match(self.text, position)):
+            if character == "{" and (head := _HEAD.match(self.text, position)):
                 argument, position = self._argument(head, depth + 1, is_plural=is_plural or head["kind"] != "select")
                 items += argument
+            elif word := _WORD.match(self.text, position):
+                items.append(Tag("word", word[0], position + 1, is_text=True))
+                position = word.end()
             elif character == "{":
-                end = self.text.find("}", position) + 1
-                if not end or "{" in self.text[position + 1 : end]:
-                    raise _SyntaxError
-                items.append(Tag("word", self.text[position:end], position + 1, is_text=True))
-                position = end
+                raise _SyntaxError
             elif character == "#" and is_plural:
                 items.append(Tag("word", "#", position + 1, is_text=True))
                 position += 1

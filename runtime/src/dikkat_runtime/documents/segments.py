@@ -189,6 +189,17 @@ def joined(items: Iterable[T]) -> list[T]:
     return parts
 
 
+def parted(content: Content, parts: Callable[[Tag], bool]) -> list[Content]:
+    """Return the contents between the tags that part them; some may be empty."""
+    groups: list[list[Item]] = [[]]
+    for item in content:
+        if isinstance(item, Tag) and parts(item):
+            groups.append([])
+        else:
+            groups[-1].append(item)
+    return [tuple(group) for group in groups]
+
+
 def stripped(content: Sequence[Item]) -> Content:
     """Return content without white space at its ends."""
     items = list(content)

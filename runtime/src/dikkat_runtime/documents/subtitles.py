@@ -25,6 +25,7 @@ from dikkat_runtime.documents.segments import (
     Tag,
     is_language,
     is_unchanged,
+    parted,
     plain,
     render,
     stripped,
@@ -228,14 +229,10 @@ def _spans(language: str, remarks: Counter[str], text: str, first: int) -> Conte
 
 def _cut(content: Content, lengths: Sequence[int]) -> list[Content]:
     """Return the parts of a translation for the cues: cut at the tags between cues, else by the cues' lengths."""
-    parts: list[list[Item]] = [[]]
-    for item in content:
-        if isinstance(item, Tag) and item.kind == "void" and re.fullmatch(r"\n\d+", item.markup):
-            parts.append([])
-        else:
-            parts[-1].append(item)
-    if len(parts) != len(lengths) or not all(has_words(plain(tuple(part))) for part in parts):
-        parts = _by_length([item for part in parts for item in (*part, " ")][:-1], lengths)
+    contents = parted(content, lambda tag: tag.kind == "void" and re.fullmatch(r"\n\d+", tag.markup) is not None)
+    parts: Sequence[Sequence[Item]] = contents
+    if len(contents) != len(lengths) or not all(has_words(plain(part)) for part in contents):
+        parts = _by_length([item for part in contents for item in (*part, " ")][:-1], lengths)
     return [stripped(tuple(part)) for part in _closed(parts)]
 
 

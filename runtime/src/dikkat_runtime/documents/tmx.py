@@ -37,9 +37,8 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
         if node.kind == "open" and node.local == "tu" and number > end_of_unit:
             end_of_unit = elements.partner[number]
             texts = _texts(elements, number)
-            source, target = (
-                of_language(texts, language) for language in (options.source_language, options.target_language)
-            )
+            source = of_language(texts, options.source_language)
+            target = of_language(texts, options.target_language)
             if source is None:
                 remarks[msg("units without a text in {language}", options.source_language)] += 1
             elif any(_holds_units(elements, text[1]) for text in (source, target) if text is not None):
@@ -111,7 +110,7 @@ def of_language(texts: Mapping[str, T], language: str) -> T | None:
     codes = {code.lower().replace("_", "-"): entry for code, entry in texts.items()}
     variants = [entry for code, entry in codes.items() if code.partition("-")[0] == wanted]
     known = [codes[code] for code in (wanted, wanted.partition("-")[0]) if code in codes]
-    return next(iter([*known[:1], *variants]), None)
+    return next(iter([*known, *variants]), None)
 
 
 def _written_language(nodes: list[Node], language: str) -> str:
@@ -119,8 +118,7 @@ def _written_language(nodes: list[Node], language: str) -> str:
     stated = Counter(
         node.attributes.get("xml:lang", node.attributes.get("lang", "")) for node in nodes if node.local == "tuv"
     )
-    variants = [code for code, _ in stated.most_common() if of_language({code: code}, language)]
-    return variants[0] if variants else language
+    return next((code for code, _ in stated.most_common() if of_language({code: code}, language)), language)
 
 
 def _holds_units(elements: Elements, segment: int) -> bool:

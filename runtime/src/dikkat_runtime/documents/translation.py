@@ -150,10 +150,7 @@ def protected(content: Content, *, markup: bool = False) -> Content:
     items: list[Item] = []
     pairs = max((item.pair for item in content if isinstance(item, Tag)), default=0)
     for item in content:
-        if isinstance(item, Tag):
-            items.append(item)
-            continue
-        for part in _with_markup(item, pairs) if markup and "<" in item else (item,):
+        for part in _with_markup(item, pairs) if markup and isinstance(item, str) and "<" in item else (item,):
             if isinstance(part, Tag):
                 pairs = max(pairs, part.pair)
                 items.append(part)

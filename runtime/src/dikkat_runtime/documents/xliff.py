@@ -221,13 +221,9 @@ def stream_xliff(file: BinaryIO, name: str, remarks: Counter[str]) -> Iterator[B
         attributes = element.opening.attributes
         if element.opening.local in _ANNOUNCED:
             is_known = is_known or element.opening.local == "xliff"
-            stated = (
-                attributes.get(first, attributes.get(second, known))
-                for first, second, known in zip(
-                    ("source-language", "target-language"), ("srcLang", "trgLang"), languages, strict=True
-                )
-            )
-            languages = next(stated), next(stated)
+            source_language = attributes.get("source-language", attributes.get("srcLang", languages[0]))
+            target_language = attributes.get("target-language", attributes.get("trgLang", languages[1]))
+            languages = source_language, target_language
             continue
         unit = _Unit(element.nodes, matching(element.nodes))
         units = unit.cut_segments() if element.opening.local == "trans-unit" else unit.segments()

@@ -219,5 +219,4 @@ def forced_scores(
         logits = steps.project(every[start : start + _PROJECTED])
         for (number, position, _), own in zip(some, steps.token_scores(logits, np.array(some)[:, 2]), strict=True):
             scores[number][position] = own
-    results = zip(targets, scores, memory.lengths, maps, strict=True)
-    return [ForcedScores(*own) for own in results]
+    return [ForcedScores(*own) for own in zip(targets, scores, memory.lengths, maps, strict=True)]

@@ -296,8 +296,7 @@ class NativeEngine:
         Raises `DataError` for a source beyond the table of learned positions or an id outside the vocabulary.
         """
         rows = [source_ids(source, self.settings.add_source_eos) for source in sources]
-        linears = [engine._encoder.linears for engine in engines]
-        states = self._encoder.run(rows, threads=threads, adapters=linears)
+        states = self._encoder.run(rows, threads=threads, adapters=[engine._encoder.linears for engine in engines])
         lists = [engine._shortlist for engine in engines or [self] * len(rows)]
         words = tuple(own.of(source) for own, source in zip(lists, sources, strict=True) if own is not None)
         return Memory(states, tuple(map(len, rows)), words or None, tuple(engine._decoder for engine in engines))

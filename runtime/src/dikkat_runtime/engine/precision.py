@@ -153,10 +153,9 @@ def native_precision(asked: PrecisionName) -> NativePrecision | Literal["auto"]:
 def _checked(content: Any) -> PrecisionRecord | None:
     if not isinstance(content, Mapping) or set(content) != set(PrecisionRecord.__dataclass_fields__):
         return None
-    scores = content["float32"], content["int8"]
     is_sound = (
         content["measure"] in MEASURES
-        and all(type(score) in (int, float) and score >= 0 for score in scores)
+        and all(type(score) in (int, float) and score >= 0 for score in (content["float32"], content["int8"]))
         and (content["float32"] > 0 or not MEASURES[content["measure"]].is_relative)
         and type(content["count"]) is int
         and isinstance(content["weights"], str)

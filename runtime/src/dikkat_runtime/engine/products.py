@@ -47,10 +47,9 @@ def linear(layer: Linear | Grouped, x: Array, threads: int) -> Array:
     """Return outputs (…, outputs) of a linear layer over `x` (…, inputs), in the bits that it is packed in."""
     x = np.ascontiguousarray(x, np.float32)
     output = empty((*x.shape[:-1], layer.outputs))
-    rows = x.size // layer.inputs
     kernels = library()[0]
     compute = kernels.grouped_layer if isinstance(layer, Grouped) else kernels.linear_layer
-    if compute(ctypes.byref(layer), address(x), address(output), rows, threads):
+    if compute(ctypes.byref(layer), address(x), address(output), x.size // layer.inputs, threads):
         raise MemoryError(msg("no memory left for a linear layer"))
     return output
 

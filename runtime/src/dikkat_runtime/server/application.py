@@ -34,12 +34,11 @@ def describe(endpoints: Sequence[Endpoint], needs_key: bool) -> dict[str, Any]:
     for endpoint in endpoints:
         for method in endpoint.methods:
             paths.setdefault(endpoint.path, {})[method.lower()] = _operation(endpoint, method, needs_key)
-    schemes = {"key": {"type": "http", "scheme": "bearer"}}
     return {
         "openapi": "3.1.0",
         "info": {"title": "dikkat-runtime", "version": __version__},
         "paths": paths,
-        "components": {"securitySchemes": schemes} if needs_key else {},
+        "components": {"securitySchemes": {"key": {"type": "http", "scheme": "bearer"}}} if needs_key else {},
     }
 
 
@@ -59,9 +58,8 @@ def _operation(endpoint: Endpoint, method: str, needs_key: bool) -> dict[str, An
         for name in _PARAMETER.findall(endpoint.path)
     ]
     if endpoint.body is not None and method in ("GET", "DELETE"):
-        required = endpoint.body.get("required", ())
         parameters += [
-            {"name": name, "in": "query", "required": name in required, "schema": schema}
+            {"name": name, "in": "query", "required": name in endpoint.body.get("required", ()), "schema": schema}
             for name, schema in endpoint.body["properties"].items()
         ]
     if parameters:

@@ -48,8 +48,7 @@ def json_response(content: object, status: int = 200, headers: Mapping[str, str]
 
 
 def _libretranslate(problem: RequestError, status: int) -> dict[str, Any]:
-    slow = problem.kind in ("rate", "overloaded")
-    return {"error": f"Slowdown: {problem.message}" if slow else problem.message}
+    return {"error": f"Slowdown: {problem.message}" if problem.kind in ("rate", "overloaded") else problem.message}
 
 
 def _deepl(problem: RequestError, status: int) -> dict[str, Any]:

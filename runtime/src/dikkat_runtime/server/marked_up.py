@@ -44,8 +44,7 @@ def translate_marked_up(
     split = partial(_sentences, language=language, cuts=options.sentences)
     written: list[list[str]] = [[] for _ in texts]
     for rank in range(options.alternatives + 1):
-        translator = ContentTranslator(partial(translate, rank=rank), align, split)
-        results = iter(translator(contents))
+        results = iter(ContentTranslator(partial(translate, rank=rank), align, split)(contents))
         for document, ranks in zip(documents, written, strict=True):
             own = list(islice(results, len(document.segments)))
             ranks.append(document.write(own).decode())

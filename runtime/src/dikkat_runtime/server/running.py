@@ -56,8 +56,7 @@ def run_server(settings: ServeSettings) -> int:
             memories=settings.memories,
             note=say,
         )
-        services = Services(settings, catalog)
-        server = _Server(services, listener)
+        server = _Server(Services(settings, catalog), listener)
         # what stays until the end is not looked at in every collection of garbage
         gc.collect()
         gc.freeze()

@@ -81,8 +81,7 @@ async def _conversation(call: Call, job: Job) -> tuple[Fields, bytes]:
 
 
 async def _served(call: Call, job: Job, worker: Worker) -> tuple[Fields, bytes]:
-    limits = call.services.settings.limits
-    silence, largest = _SILENCE * job.fields["seconds"], _GROWTH * limits.upload_bytes
+    silence, largest = _SILENCE * job.fields["seconds"], _GROWTH * call.services.settings.limits.upload_bytes
     while True:
         fields, data = await worker.receive(silence, largest)
         if fields["do"] in ("done", "failed"):

@@ -83,9 +83,8 @@ async def begin(
 
 def read_writing(call: Call, fields: Fields, most: str, default_tokens: int) -> tuple[SamplingOptions, tuple[str, ...]]:
     """Return options and stop strings of a text, with `most` the field of its token limit. Raises `RequestError`."""
-    limit = call.services.settings.limits.new_tokens
     options = SamplingOptions(
-        max_tokens=fields.whole(most, default_tokens, 1, limit),
+        max_tokens=fields.whole(most, default_tokens, 1, call.services.settings.limits.new_tokens),
         temperature=fields.number("temperature", 1.0, 0.0, 100.0),
         top_k=fields.whole("top_k", 0, 0, 1 << 24),
         top_p=fields.number("top_p", 1.0, 1e-6, 1.0),

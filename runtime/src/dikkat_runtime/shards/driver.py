@@ -280,7 +280,7 @@ class Driver:
 
     def _final_reply(self, number: int) -> Reply:
         answer: Reply | None = None
-        while True:
+        while answer is None:
             for sender, reply in self._workers.receive(_WAIT):
                 if sender != number:
                     self._early.append((sender, reply))
@@ -288,8 +288,7 @@ class Driver:
                     self.say(reply["note"])
                 elif "progress" not in reply:
                     answer = reply
-            if answer is not None:
-                return answer
+        return answer
 
     def _take(self, number: int, reply: Reply) -> None:
         work = self._busy.get(number)
@@ -374,12 +373,10 @@ class Driver:
             source = work.shard.source
             remove_half_written([work.shard], keep_answers=True)
             if self._tries[tried] < TRIES:
+                line = msg("{source}: the worker {reason}; the file is started again", source, reason)
                 if work.is_part:
-                    self.say(
-                        msg("{source}: the worker {reason}; its part of the file is started again", source, reason)
-                    )
-                else:
-                    self.say(msg("{source}: the worker {reason}; the file is started again", source, reason))
+                    line = msg("{source}: the worker {reason}; its part of the file is started again", source, reason)
+                self.say(line)
                 # after the others, since what died of it may have passed by then
                 self._waiting.append(work)
             else:

@@ -92,8 +92,7 @@ class Answers(NamedTuple):
         for shares, num_tokens, has_words, is_unlike, chosen in zip(*columns, self.chosen, strict=True):
             most, labels = max(shares), tuple(map(self.classes.__getitem__, chosen))
             by_label, label = dict(zip(self.classes, shares, strict=True)), self.classes[shares.index(most)]
-            answer = Classification(label, most, by_label, labels, num_tokens, is_unlike)
-            yield answer if has_words else NOTHING
+            yield Classification(label, most, by_label, labels, num_tokens, is_unlike) if has_words else NOTHING
 
     def written(self, abstain: float = 0.0, *, has_all: bool = False) -> list[str]:
         """Return a line for each text: labels, or all classes, and probabilities, where it `is_sure` of `abstain`."""

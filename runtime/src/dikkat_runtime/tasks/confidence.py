@@ -149,8 +149,7 @@ def features_of(
     lines, owners = starts_of(targets, 1)[:-1], np.repeat(np.arange(len(texts)), list(map(len, texts)))
     words = _joined([[word.span() for word in own] for own in texts], lines)
     first, last = _covered(words, tokens, firsts[owners])
-    own_spans = _joined([own.target_spans for own in links], lines)
-    link = _covered(words, own_spans, np.full(len(owners), len(linked)))
+    link = _covered(words, _joined([own.target_spans for own in links], lines), np.full(len(owners), len(linked)))
     counts, ends = last + 1.0 - first, (firsts + lengths)[owners]
     features = (
         _over(np.minimum, log_p, first, last), _over(np.add, log_p, first, last) / counts,

@@ -180,5 +180,4 @@ def _calibrated(features: Matrix, labels: Matrix, right: Sequence[bool], pair_of
 
 def _fitted(features: Matrix, labels: Matrix, is_reference: NDArray[np.bool_]) -> Logistic:
     """Return the model of own translations, fitted with references, whose intercept is another."""
-    model = Logistic.fit(np.c_[features, is_reference], labels.tolist())
-    return Logistic(np.delete(model.weights, -2))
+    return Logistic(np.delete(Logistic.fit(np.c_[features, is_reference], labels.tolist()).weights, -2))

@@ -100,8 +100,7 @@ def counts_differ(item: Rewritten) -> bool:
         count = sum(demand.count for demand in item.demands)
         after = [word for word in after if not any(map(word.startswith, forms))]
         before = [word for word in before if not any(map(word.startswith, forms))]
-        blocks = SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks()
-        kept = sum(block.size for block in blocks)
+        kept = sum(block.size for block in SequenceMatcher(None, before, after, autojunk=False).get_matching_blocks())
         return kept < len(before) - count or len(after) > len(before) - count
     in_free, more = Counter(before), Counter(after)
     repeated = sum(1 for word, count in more.items() if count > max(1, in_free[word]))
@@ -184,8 +183,7 @@ class DemandKeeper:
             missing = tuple(demand for demand in self.unmet(request, text) if demand.reason == "term")
             if missing:
                 kept = tuple(demand for demand in request.demands if demand not in missing)
-                begun = len(request.prefix)
-                chosen.append((row, Lacking(request.text, request.ids, text, missing, kept, begun)))
+                chosen.append((row, Lacking(request.text, request.ids, text, missing, kept, len(request.prefix))))
         texts = self.put_terms([item for _, item in chosen]) if chosen else ()
         return [
             (row, text)
@@ -342,8 +340,7 @@ class PieceTranslator:
         for index, (translation, looped) in zip(other, decoded, strict=True):
             free_first = [results[index].translation] if index in own else []
             others = [item for item in hypotheses(translation) if item.text not in {one.text for one in free_first}]
-            best = ranked([*free_first, *others], self._count)
-            results[index] = PieceResult(best, looped and index not in own)
+            results[index] = PieceResult(ranked([*free_first, *others], self._count), looped and index not in own)
         for index in own.difference(other):
             translation = replace(results[index].translation, alternatives=())
             results[index] = replace(results[index], translation=translation)

@@ -339,8 +339,7 @@ class LineTranslator:
     def _with_inner_symbols(self, part: _Part, text: str) -> str:
         """Return a translation with the marks of symbols between words, each where its neighbours in the source are."""
         pairs = inner_pairs(part.filled, part.piece.text, part.line.protected.pairs)
-        paired = [mark for marks, _, _ in pairs for mark in marks]
-        inner = inner_symbols(part.filled, part.piece.text, paired)
+        inner = inner_symbols(part.filled, part.piece.text, [mark for marks, _, _ in pairs for mark in marks])
         request = part.request
         if not (inner or pairs) or request is None or not text.strip():
             return text

@@ -181,12 +181,11 @@ def native_classifier(request: EngineRequest, precision: Precision) -> NativeCla
     """Return the native engine with the weights of a classifier's run."""
     run = request.run
     head_config, labels = section(request.config, "classifier", run), labels_of(run, request.config)
-    objective = _known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES)
     make = partial(
         NativeClassifier,
         pooling=_known(run, "classifier", head_config, "pooling", "mean", _POOLINGS),
         outputs=len(labels),
-        is_binary=objective == "binary",
+        is_binary=_known(run, "classifier", head_config, "objective", "cross_entropy", _OBJECTIVES) == "binary",
         per_token=request.config["task"] == "tagger",
         transform=_known(run, "classifier", head_config, "transform", None, (None, *_TRANSFORMS)),
         transform_norm=_known(run, "classifier", head_config, "transform_norm", False, (False, True)),

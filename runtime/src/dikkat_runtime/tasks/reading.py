@@ -212,8 +212,7 @@ def limits_of_run(config: Mapping[str, Any], where: str) -> ReadingLimits:
 
 def usual_forms_of(config: Mapping[str, Any], language: str) -> dict[str, str]:
     """Return the words that the settings of a run record, in small letters, and their usual forms."""
-    forms = str(data_source(config).get("words") or "").split()
-    return {lower(form, language): form for form in forms}
+    return {lower(form, language): form for form in str(data_source(config).get("words") or "").split()}
 
 
 def data_source(config: Mapping[str, Any]) -> dict[str, Any]:

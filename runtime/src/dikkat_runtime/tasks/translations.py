@@ -255,8 +255,7 @@ def translations_of(
         # a translation is one line, whatever the model writes
         text = next(texts).replace("\n", " ")
         if typed is not None:
-            rest = typed[1].continuation(hypothesis.tokens).decode("utf-8", "replace")
-            text = typed[0] + rest.replace("\n", " ")
+            text = typed[0] + typed[1].continuation(hypothesis.tokens).decode("utf-8", "replace").replace("\n", " ")
         tokens = tuple(tokenizer.labels(hypothesis.tokens))
         own = hypothesis.token_scores
         return Translation(text, hypothesis.score, tokens, finished=hypothesis.finished, token_scores=own)

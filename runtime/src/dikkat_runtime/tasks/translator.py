@@ -297,10 +297,9 @@ class Translator(OpenedModel):
                 for source, target in held_out_pairs(path)
             ]
             on_progress(msg("fitting confidence on {count:,} validation pairs, once …", len(pairs)))
-            notes = TranslationNotes()
 
             def translate(texts: Sequence[str]) -> list[tuple[str, TokenScores | None]]:
-                stream = self.stream(texts, replace(BEAM, token_scores=True), notes=notes)
+                stream = self.stream(texts, replace(BEAM, token_scores=True), notes=TranslationNotes())
                 return [(translation.text, translation.token_scores) for translation in stream]
 
             lexicon = Lexicon.fit(training_pairs(path, self._sides[1], mixed=True))
@@ -405,9 +404,8 @@ class Translator(OpenedModel):
             compiler.constraint(request.text, request.demands, own)
             for request, own in zip(requests, typed, strict=True)
         ]
-        hypotheses = search(sentences, options, constraints=constraints)
         begun = [None if own is None else (request.prefix, own) for request, own in zip(requests, typed, strict=True)]
-        return translations_of(hypotheses, self.target_tokenizer, begun)
+        return translations_of(search(sentences, options, constraints=constraints), self.target_tokenizer, begun)
 
 
 def decode_together(

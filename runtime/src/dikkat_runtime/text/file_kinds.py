@@ -85,11 +85,8 @@ def binary_kind(begin: bytes) -> str | None:
     if begin[4:8] == b"ftyp":
         return msg("a video or sound (MP4), not text; {advice}", msg(_NO_TEXT))
     some = begin[:_LOOKED_AT]
-    if (
-        b"\0" in some
-        and not is_utf16(some)
-        and len(some) - len(some.translate(None, _CONTROLS)) > _BINARY_SHARE * len(some)
-    ):
+    num_controls = len(some) - len(some.translate(None, _CONTROLS))
+    if b"\0" in some and not is_utf16(some) and num_controls > _BINARY_SHARE * len(some):
         return msg("binary data, not text; {advice}", msg(_SAVE_AS_TEXT))
     return None
 

@@ -142,8 +142,7 @@ def load_tokenizer(path: Path, vocab_size: int | None = None, language: str = ""
     Raises `MissingInputError`, or `DataError` when it is damaged.
     """
     settings, inner = read_tokenizer(path)
-    ours = tuple(inner.id_to_token(number) for number in range(len(SPECIAL_TOKENS))) == SPECIAL_TOKENS
-    if ours:
+    if tuple(inner.id_to_token(number) for number in range(len(SPECIAL_TOKENS))) == SPECIAL_TOKENS:
         return Tokenizer.checked(path, settings, inner, vocab_size, language)
     return ForeignTokenizer.checked(path, inner, vocab_size)
 

@@ -61,11 +61,8 @@ class Glossary:
     @classmethod
     def of(cls, entries: Mapping[str, str | Sequence[str]], language: str = "") -> Self:
         """Return the glossary of a mapping from terms to one translation or several."""
-        forms = {
-            term: (translations,) if isinstance(translations, str) else tuple(translations)
-            for term, translations in entries.items()
-        }
-        return cls([Term(source, targets) for source, targets in forms.items()], language)
+        terms = [Term(term, (forms,) if isinstance(forms, str) else tuple(forms)) for term, forms in entries.items()]
+        return cls(terms, language)
 
     def occurrences(self, text: str) -> Iterator[tuple[int, int, Term]]:
         """Yield start and end of each term in a text, as whole words; of overlapping ones the first, then the longest.

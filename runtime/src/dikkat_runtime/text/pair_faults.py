@@ -16,7 +16,8 @@ _FIRST = "\u0e01"
 HAN_WIDTH, SYLLABLE_WIDTH = 3, 2
 """Letters that carry as much as a character of Han, and as one of kana or Hangul. They are rounded from the lengths of
 translations: 10 characters of Chinese are about 30 letters of English."""
-_HAN_PER_WORD, _KANA_PER_WORD, _UNSPACED_PER_WORD = 2, 3, 4
+_PER_WORD = ((_HAN, 2), (_KANA, 3), (_UNSPACED, 4))
+"""How many characters of a script without spaces are about a word."""
 
 
 def num_words(text: str) -> int:
@@ -24,12 +25,7 @@ def num_words(text: str) -> int:
     words = len(text.split())
     if not text or max(text) < _FIRST:
         return words
-    counts = (
-        (len(_HAN.findall(text)), _HAN_PER_WORD),
-        (len(_KANA.findall(text)), _KANA_PER_WORD),
-        (len(_UNSPACED.findall(text)), _UNSPACED_PER_WORD),
-    )
-    return max(words, round(sum(count / per_word for count, per_word in counts)))
+    return max(words, round(sum(len(script.findall(text)) / per_word for script, per_word in _PER_WORD)))
 
 
 def width(text: str) -> int:

@@ -327,8 +327,6 @@ def _near_keys(pairs: Iterable[Pair]) -> tuple[frozenset[int], frozenset[int]]:
 
 
 class _Checker:
-    """Takes pair after pair."""
-
     def __init__(
         self, lexicon: Lexicon, languages: SideLanguages, held_out: tuple[frozenset[int], frozenset[int]]
     ) -> None:
@@ -361,11 +359,9 @@ class _Checker:
                 self._recent[later].append((number, example))
 
     def _met_before(self, source: str, target: str) -> Fault:
-        key = hash((source, target))
-        before = len(self._seen)
-        self._seen.add(key)
-        if len(self._seen) == before:
+        if (key := hash((source, target))) in self._seen:
             return Fault.DUPLICATE
+        self._seen.add(key)
         if any(self._held_out) and any(
             hash(near_key(text)) in keys for text, keys in zip((source, target), self._held_out, strict=True)
         ):

@@ -56,9 +56,7 @@ def exported_files(
 
 def spelled_entries(translator: TrainedTranslator) -> list[list[str]]:
     """Return the entries of the vocabulary by their ids, of both sides or of each, as its tokenizer spells them."""
-    lists = [tokenizer.entries for tokenizer in translator.tokenizers]
-    if translator.has_pieces:
-        lists = [_pieces(entries) for entries in lists]
+    lists = [_pieces(one.entries) if translator.has_pieces else one.entries for one in translator.tokenizers]
     return lists[:1] if lists[0] == lists[-1] else lists
 
 

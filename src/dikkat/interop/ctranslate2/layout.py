@@ -41,11 +41,8 @@ def rows(model: ModelConfig) -> list[Row]:
 
 def copies(model: ModelConfig) -> dict[str, str]:
     """Return the variables that hold the numbers of another one, and that one."""
-    if not model.tie_embeddings:
-        same = {}
-    else:
-        same = {PROJECTION: DECODER} if model.target_vocab_size is not None else {ENCODER: DECODER, PROJECTION: DECODER}
-    return same | {POSITIONS[0]: POSITIONS[1]}
+    tied = {ENCODER: DECODER, PROJECTION: DECODER} if model.target_vocab_size is None else {PROJECTION: DECODER}
+    return (tied if model.tie_embeddings else {}) | {POSITIONS[0]: POSITIONS[1]}
 
 
 def halved(variables: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -87,7 +87,6 @@ class MultiHeadAttention(_Causal):
 def _attention(
     d_in: int, d_out: int, num_heads: int, dropout: float, bias: bool, *, mixes: bool = False
 ) -> ours.MultiHeadAttention:
-    """Of `num_heads` heads, with a layer that mixes them or without one."""
     # its own first weights are not the chapter's: none of its random numbers are to be used up
     with torch.random.fork_rng(devices=[]):
         return ours.MultiHeadAttention(

@@ -121,10 +121,8 @@ def _of_words(pieces: Iterable[str], tokenizer: AnyTokenizer, kind: str) -> Iter
     for number, piece in enumerate(pieces):
         if not number or kind == "words":
             yield tokenizer.encode(piece)
-        elif piece.startswith(" "):
-            yield tokenizer.encode(piece[1:])
         else:
-            yield tokenizer.encode(piece)[1:]
+            yield tokenizer.encode(piece[1:]) if piece.startswith(" ") else tokenizer.encode(piece)[1:]
 
 
 # Choose size, vocabulary and schedule of a language model from the amount of text.

@@ -55,8 +55,7 @@ async def result(call: Call) -> Response:
 async def translate_file(call: Call) -> Response:
     """Translate a file, and return the address of the translation."""
     source, target = call.fields.text("source"), call.fields.text("target")
-    model = _model(call, None if source.lower() == AUTO else source, target)
-    job, task = await begin_document(call, model)
+    job, task = await begin_document(call, _model(call, None if source.lower() == AUTO else source, target))
     await call.while_connected(task)
     if job.problem is not None:
         raise job.problem
@@ -66,8 +65,7 @@ async def translate_file(call: Call) -> Response:
 
 async def download(call: Call) -> Response:
     """Return a translated file; its address, which nobody can guess, is its key."""
-    identity = call.request.path_params["name"].partition(".")[0]
-    return attachment(call, call.services.documents.get(identity))
+    return attachment(call, call.services.documents.get(call.request.path_params["name"].partition(".")[0]))
 
 
 def _model(call: Call, source: str | None, target: str) -> ServedModel:

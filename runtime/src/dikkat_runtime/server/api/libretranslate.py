@@ -44,18 +44,16 @@ def _shown(detected: Detected) -> dict[str, Any]:
 async def languages(call: Call) -> Response:
     """Return every language, with those that it is translated into."""
     catalog = call.catalog
-    codes = dict.fromkeys([*catalog.sources, *catalog.targets])
     rows = [
         {"code": code, "name": language_name(code), "targets": list(dict.fromkeys([code, *catalog.targets_of(code)]))}
-        for code in codes
+        for code in dict.fromkeys([*catalog.sources, *catalog.targets])
     ]
     return json_response(rows)
 
 
 async def detect(call: Call) -> Response:
     """Return the likeliest languages of a text; of a list, of all its texts together."""
-    text = "\n".join(call.fields.texts("q"))
-    ranked = await detected_languages(text)
+    ranked = await detected_languages("\n".join(call.fields.texts("q")))
     kept = [row for number, row in enumerate(ranked) if number == 0 or row[1] >= _LIKELY]
     return json_response([_shown(Detected(*row)) for row in kept])
 

@@ -139,8 +139,7 @@ async def _whole(model: ServedModel, written: Sequence[Written], prefix: str, ki
     finally:
         for text in written:
             text.cancel()
-    content = _head(model, prefix, kind) | {"choices": choices, "usage": _usage(written, tokens)}
-    return json_response(content)
+    return json_response(_head(model, prefix, kind) | {"choices": choices, "usage": _usage(written, tokens)})
 
 
 def _stream(

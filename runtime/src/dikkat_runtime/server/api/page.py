@@ -35,8 +35,7 @@ from dikkat_runtime.text.glossary import Glossary
 
 async def send(call: Call) -> Response:
     """Accept a document and begin to translate it."""
-    model = call.catalog.chosen(call.fields.text("model"), "translator")
-    job, _ = await begin_document(call, model)
+    job, _ = await begin_document(call, call.catalog.chosen(call.fields.text("model"), "translator"))
     return json_response({"id": job.identity, "key": job.key})
 
 
@@ -244,13 +243,12 @@ async def attention(call: Call) -> Response:
 def shown_attention(attention: CrossAttention) -> dict[str, Any]:
     """Return tokens of both sides, the word of each, and all weights: bytes (L, H, T, S) in base64, 255 for 1."""
     layers, heads = attention.weights.shape[:2]
-    weights = np.rint(255 * attention.weights).astype(np.uint8)
     return {
         "source": _side(attention.source, attention.source_spans),
         "target": _side(attention.target, attention.target_spans),
         "layers": layers,
         "heads": heads,
-        "weights": base64.b64encode(weights.tobytes()).decode(),
+        "weights": base64.b64encode(np.rint(255 * attention.weights).astype(np.uint8).tobytes()).decode(),
     }
 
 
@@ -282,9 +280,8 @@ def _side(text: str, tokens: Sequence[Span]) -> dict[str, Any]:
 @cache
 def page_files() -> Mapping[str, tuple[str, bytes]]:
     """Return media type and content of each file, by its name; messages.js holds what the others say."""
-    folder = resources.files("dikkat_runtime.server") / "page"
     files = {}
-    for file in folder.iterdir():
+    for file in (resources.files("dikkat_runtime.server") / "page").iterdir():
         kind = _TYPES.get(file.name[file.name.rfind(".") :])
         if kind:
             files[file.name] = kind, file.read_bytes()

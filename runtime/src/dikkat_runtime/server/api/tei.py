@@ -164,9 +164,8 @@ def input_texts(call: Call, name: str) -> list[str]:
 async def info(call: Call) -> Response:
     """Return the served model and its limits."""
     limits = call.services.settings.limits
-    model = call.catalog.models[0]
     content = {
-        "model_id": model.name,
+        "model_id": call.catalog.models[0].name,
         "model_sha": None,
         "model_dtype": "float32",
         "max_input_length": limits.text_characters,
