@@ -125,7 +125,10 @@ def test_an_adapter_that_is_open_first_lends_its_base(base: Path, tmp_path: Path
 def test_the_torch_engine_and_the_files_of_dikkat_read_an_adapter(base: Path, tmp_path: Path) -> None:
     adapter = adapter_of(base, tmp_path / "client")
     torch_engine, native = Translator.load(adapter, engine="torch"), Translator.load(whole_of(adapter))
-    assert torch_engine.translate(SENTENCES[1:2], beam_size=1) == native.translate(SENTENCES[1:2], beam_size=1)
+    (own,), (other,) = (engine.translate(SENTENCES[1:2], beam_size=1) for engine in (torch_engine, native))
+    # sums of float32 in other orders differ in their last bit
+    assert (own.text, own.tokens) == (other.text, other.tokens)
+    assert own.score == pytest.approx(other.score, rel=1e-6)
     whole = RunDirectory(whole_of(adapter)).load_weights()
     for name, tensor in RunDirectory(adapter).load_weights().items():
         assert torch.allclose(tensor, whole[name], atol=1e-5), name
