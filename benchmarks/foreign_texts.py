@@ -201,7 +201,8 @@ TASKS = {
 def compare_drafts(source: Path, lines: Sequence[str], tokens: int, rounds: int) -> list[dict[str, Any]]:
     """Return tokens a second of writing one text at a time with drafts and without them, in turn."""
     from dikkat_runtime.engine.options import GenerationOptions
-    from dikkat_runtime.tasks.generator import Generator, TextWriter
+    from dikkat_runtime.engine.text_writer import TextWriter
+    from dikkat_runtime.tasks.generator import Generator
 
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as name:
@@ -235,7 +236,8 @@ def compare_drafts(source: Path, lines: Sequence[str], tokens: int, rounds: int)
 def by_dikkat(run: Path, precision: PrecisionName) -> Callable[[np.ndarray, int], Any]:
     """Return greedy writing by the native engine."""
     from dikkat_runtime.engine.options import GenerationOptions
-    from dikkat_runtime.tasks.generator import Generator, TextWriter
+    from dikkat_runtime.engine.text_writer import TextWriter
+    from dikkat_runtime.tasks.generator import Generator
 
     engine, greedy = Generator.load(run, precision, engine="native", threads=1).engine, GenerationOptions(temperature=0)
 

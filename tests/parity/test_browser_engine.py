@@ -26,11 +26,12 @@ from dikkat.tasks.inspection.arithmetic import explain_cell
 from dikkat.tasks.translation.attention import Attending
 from dikkat.web.opening import open_for_web
 from dikkat_runtime.engine.options import BeamOptions, GenerationOptions
+from dikkat_runtime.engine.text_writer import TextWriter
 from dikkat_runtime.run.parts import WORD_TABLE
 from dikkat_runtime.run.weights import read_weights
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID, PAD_ID
 from dikkat_runtime.tasks.classifier import Classifier
-from dikkat_runtime.tasks.generator import Generator, TextWriter
+from dikkat_runtime.tasks.generator import Generator
 
 TOLD = [
     "good and fine",

@@ -23,7 +23,8 @@ from dikkat_runtime.engine.contract import EngineName
 from dikkat_runtime.engine.native_texts import NativeLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
 from dikkat_runtime.engine.precision import PrecisionName
-from dikkat_runtime.tasks.generator import Generator, TextWriter
+from dikkat_runtime.engine.text_writer import TextWriter
+from dikkat_runtime.tasks.generator import Generator
 
 transformers = pytest.importorskip(
     "transformers", reason="needs Hugging Face transformers, which the extra [test] brings"

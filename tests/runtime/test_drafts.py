@@ -9,8 +9,8 @@ from tests.runtime.test_text_engines import OWN, PRECISIONS, VOCABULARY, WAYS, l
 from dikkat_runtime.engine.native_texts import NativeLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions, Precision
 from dikkat_runtime.engine.stack import KeyValueCache
+from dikkat_runtime.engine.text_writer import Drafts, TextWriter
 from dikkat_runtime.native.arrays import Array
-from dikkat_runtime.tasks.generator import Drafts, TextWriter
 
 FORBIDDEN = [0, 1, 3]
 GREEDY = WAYS["greedy"]

@@ -27,8 +27,8 @@ from dikkat_runtime.engine.contract import ClassifyingEngine, TextEngine, Writin
 from dikkat_runtime.engine.native_texts import NativeEncoder, NativeLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions, Precision
 from dikkat_runtime.engine.settings import model_settings
+from dikkat_runtime.engine.text_writer import TextWriter
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.generator import TextWriter
 
 VOCABULARY = 40
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8", "int4")

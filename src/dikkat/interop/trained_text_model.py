@@ -23,13 +23,13 @@ from dikkat.nn.masks import causal_mask
 from dikkat.nn.pooling import AttentionPooling
 from dikkat.torch_engine.texts import TorchLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
+from dikkat_runtime.engine.text_writer import TextWriter
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
 from dikkat_runtime.run.config import labels_of, read_config
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.parts import TOKENIZER
 from dikkat_runtime.special_tokens import PAD_ID, SpecialTokens
 from dikkat_runtime.tasks.classifier import MIN_PROBABILITY, decision_of, read_ids, require_no_word_table
-from dikkat_runtime.tasks.generator import TextWriter
 from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer, special_tokens_of
 from dikkat_runtime.text.tokenizer import Tokenizer, read_tokenizer
 

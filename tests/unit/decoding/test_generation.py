@@ -14,7 +14,7 @@ from dikkat.torch_engine.stepper import penalized
 from dikkat.torch_engine.strategies import candidates
 from dikkat.torch_engine.texts import TorchLanguageModel
 from dikkat_runtime.engine.options import GenerationOptions
-from dikkat_runtime.tasks.generator import TextWriter
+from dikkat_runtime.engine.text_writer import TextWriter
 
 GREEDY = GenerationOptions(temperature=0.0)
 DRAWN = GenerationOptions(temperature=1.0, top_k=20, top_p=0.95, repetition_penalty=1.2, seed=5)

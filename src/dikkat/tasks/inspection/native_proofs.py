@@ -21,10 +21,10 @@ from dikkat_runtime.engine.native import NativeEngine
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeLanguageModel
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, GenerationOptions
 from dikkat_runtime.engine.stack import KeyValueCache
+from dikkat_runtime.engine.text_writer import TextWriter
 from dikkat_runtime.errors import msg
 from dikkat_runtime.special_tokens import BOS_ID
 from dikkat_runtime.tasks.batches import search_all
-from dikkat_runtime.tasks.generator import TextWriter
 
 Native = NativeEngine | NativeClassifier | NativeLanguageModel
 CLOSE = 1e-5
