@@ -18,6 +18,7 @@ from tests.longest_files import index_of
 from tests.sampled_cases import is_strict, left_to_the_nightly
 
 from dikkat.kernels.environment import set_environment
+from dikkat_runtime import localization
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # a process for each core: more threads would only wait for one another. Tests of threads set their number.
@@ -54,6 +55,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest-xdist would begin with the files of most tests
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+def pytest_runtest_logfinish() -> None:
+    # a command that a test has run in Turkish does not decide for the next one
+    localization._chosen.clear()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
