@@ -78,6 +78,23 @@ def test_vocabulary_model_and_weights_are_those_of_the_base(memory: Path, untrai
         assert torch.equal(parameter.detach(), theirs[name]), name
 
 
+@pytest.mark.parametrize("known", ["forum Paris klein", ""])
+def test_a_word_that_the_base_knows_is_no_typing_error_of_the_new_text(
+    known: str, memory: Path, untrained: Path, tmp_path: Path
+) -> None:
+    """A list of the new words alone turns a word of general text into a near one; a base without a list has none."""
+    base = RunDirectory(shutil.copytree(untrained, tmp_path / "base"))
+    base.write_config({**base.read_config(), "data_source": {"words": known}})
+    own = RunDirectory.create(tmp_path / "own")
+    prepare(TrainRequest([str(memory)], settings=SETTINGS), own)
+    new, words = (
+        run.read_config()["data_source"]["words"].split()
+        for run in (own, prepared(memory, base.path, tmp_path / "run"))
+    )
+    assert new
+    assert words == [*known.split(), *(new if known else [])]
+
+
 def test_pairs_of_the_base_are_among_those_to_train_on(memory: Path, untrained: Path, tmp_path: Path) -> None:
     run = prepared(memory, untrained, tmp_path / "run")
     size = run.read_config()["model"]["vocab_size"]

@@ -31,6 +31,8 @@ from dikkat.tasks.translation.formality import addressed, note_formality
 from dikkat.tasks.translation.guiding import check_guided, write_links
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
+from dikkat_runtime.tasks.reading import usual_forms_of
+from dikkat_runtime.text.casing import lower
 from dikkat_runtime.text.recasing import usual_forms
 
 # Check parallel text before training: enough pairs, no leaks, the languages that were named.
@@ -276,7 +278,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
                 **_describe(request, parts, len(corpus) - copies.count),
                 "copies": copies.count,
                 **(_adapted(base, parts, general, old.count) if base else {}),
-                "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config)),
+                "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config, base)),
                 "source_lines": source_profile(
                     corpus.lengths("source"), side_texts(parts.train, "source"), config.data.source_language
                 ),
@@ -295,9 +297,15 @@ def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
     return chain(copies, (pair for _, pair in addressed(pairs, primary_language(data.target_language))))
 
 
-def _words(pairs: Sequence[Pair], config: RunConfig) -> list[str]:
+def _words(pairs: Sequence[Pair], config: RunConfig, base: Base | None) -> list[str]:
+    """Return the usual forms of words of the source; what the base knows is no typing error of the new text."""
     texts = islice(side_texts(pairs, "source"), 0, None, max(1, len(pairs) // _WORD_PAIRS))
-    return usual_forms(texts, config.data.source_language)
+    forms = usual_forms(texts, language := config.data.source_language)
+    if base is None:
+        return forms
+    known = usual_forms_of(base.run.read_config(), language)
+    # an imported base has no list: it reads words as they are
+    return list((known | {lower(form, language): form for form in forms}).values()) if known else []
 
 
 class _Counted:
