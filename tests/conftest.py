@@ -59,7 +59,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_logfinish() -> None:
     # a command that a test has run in Turkish does not decide for the next one
-    localization._chosen.clear()
+    if localization.language() != "en":
+        localization._chosen.clear()
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)

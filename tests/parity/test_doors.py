@@ -20,7 +20,7 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_metadata
 from dikkat.web.opening import open_for_web
 from dikkat_runtime.cli.main import run as dikkat_command
-from dikkat_runtime.engine.encoder_kernel import EncoderKernel
+from dikkat_runtime.engine.native import EncoderKernel
 from dikkat_runtime.engine.options import DecodingOptions, GenerationOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, DikkatError
 from dikkat_runtime.server.models import Catalog

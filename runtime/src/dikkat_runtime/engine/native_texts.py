@@ -6,8 +6,8 @@ from typing import Literal
 import numpy as np
 
 from dikkat_runtime.engine.contract import EngineInfo, Rows
-from dikkat_runtime.engine.encoder_kernel import EncoderKernel, computes_encoder
 from dikkat_runtime.engine.hypotheses import Memory, require_finite
+from dikkat_runtime.engine.native import EncoderKernel, computes_encoder
 from dikkat_runtime.engine.options import Precision, log_normalizers
 from dikkat_runtime.engine.products import activated, linear, softmax
 from dikkat_runtime.engine.settings import ModelSettings
