@@ -14,9 +14,10 @@ from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation import train
 from dikkat_runtime.engine.forced_attention import forced_scores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.tasks.confidence import Calibration, Logistic, faults, features_of
+from dikkat_runtime.tasks.confidence import Calibration, faults, features_of
 from dikkat_runtime.tasks.confidence_fitting import chrf, judged, with_error, words_right
 from dikkat_runtime.tasks.lexicon import Lexicon
+from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.tasks.translations import OutputStyle, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.tasks.translator import Translator as WithModel

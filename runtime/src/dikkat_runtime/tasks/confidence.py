@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Sized
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,6 @@ import numpy as np
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
 from dikkat_runtime.engine.hypotheses import TokenScores
-from dikkat_runtime.engine.products import sigmoid
 from dikkat_runtime.errors import DataError
 from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.run.manifest import checked
@@ -22,82 +21,11 @@ from dikkat_runtime.special_tokens import EOS_ID
 from dikkat_runtime.tasks.aligner import token_spans
 from dikkat_runtime.tasks.batches import by_length
 from dikkat_runtime.tasks.lexicon import Ids, Lexicon, Matrix, WordLinks
+from dikkat_runtime.tasks.logistic import Logistic
+from dikkat_runtime.text.negation import negates
 from dikkat_runtime.text.placeholders import has_words, lost
 from dikkat_runtime.text.repetition import is_loop
 from dikkat_runtime.text.tokenizer import Tokenizer
-
-_ROUNDS = 50
-_MAX_VALUE = 30.0
-"""Largest logit; beyond it a probability is 0 or 1 in float64."""
-
-
-@dataclass(frozen=True)
-class Logistic:
-    """A logistic model: a weight for each feature, and an intercept."""
-
-    weights: Matrix
-    """(F + 1,), the intercept last."""
-
-    @classmethod
-    def fit(cls, features: Matrix, labels: Sequence[float], *, ridge: float = 1.0) -> Self:
-        """Fit weights (F + 1,) of greatest likelihood for `features` (N, F), less `ridge` / 2 times their squares.
-
-        The squares are those of the weights of standardised features.
-        """
-        means, scales = features.mean(axis=0), features.std(axis=0)
-        scales = np.where(scales > 1e-9, scales, 1.0)
-        x = np.c_[(features - means) / scales, np.ones(len(features))]
-        y = np.asarray(labels, np.float64)
-        # the ridge on the intercept is tiny: it keeps the fit of one-sided labels finite
-        penalty = np.diag([ridge] * features.shape[1] + [0.1])
-        weights = np.zeros(x.shape[1])
-        for _ in range(_ROUNDS):
-            p = sigmoid(x @ weights)
-            gradient = x.T @ (y - p) - penalty @ weights
-            hessian = (x * (p * (1 - p))[:, None]).T @ x + penalty
-            step = np.linalg.solve(hessian, gradient)
-            weights = weights + step
-            if np.abs(step).max() < 1e-8:
-                break
-        slopes = weights[:-1] / scales
-        return cls(np.r_[slopes, weights[-1] - slopes @ means])
-
-    def logits(self, features: Matrix) -> Matrix:
-        """Return logits (N,) of features (N, F)."""
-        # summed row by row, so that a row has the same bits in any company
-        scores: Matrix = (features * self.weights[:-1]).sum(axis=1) + self.weights[-1]
-        return np.clip(scores, -_MAX_VALUE, _MAX_VALUE)
-
-    def probabilities(self, features: Matrix) -> Matrix:
-        """Return probabilities (N,) of features (N, F)."""
-        return sigmoid(self.logits(features))
-
-    @classmethod
-    def from_json(cls, content: Mapping[str, float], names: Sequence[str]) -> Self:
-        """Return the model of a JSON object, a weight under each name. Raises `ValueError` where it has others."""
-        weights = np.array(list(content.values()), np.float64)
-        if list(content) != [*names, "intercept"] or not np.isfinite(weights).all():
-            raise ValueError("it has other features")
-        return cls(weights)
-
-
-_WORDS = {
-    "en": r"\b(?:not|no|never|none|nobody|nothing|nowhere|neither|nor|without|cannot)\b|n['’]t\b",
-    "fr": r"\b(?:ne|non|pas|jamais|rien|aucune?|personne|sans|ni|nulle? part)\b|\bn['’]",
-    "de": r"\b(?:nicht|nichts|nie|niemals|niemand\w*|nein|kein\w*|ohne|weder|nirgends)\b",
-    "es": r"\b(?:no|nunca|jamás|nada|nadie|ning[uú]n\w*|sin|ni|tampoco)\b",
-    "pt": r"\b(?:não|nunca|jamais|nada|ninguém|nenhum\w*|sem|nem)\b",
-    "it": r"\b(?:non|no|mai|niente|nulla|nessun\w*|senza|né)\b",
-    "nl": r"\b(?:niet|niets|nooit|niemand|geen|nee|zonder|noch)\b",
-    "tr": r"\b(?:değil\w*|yok\w*|hiç\w*|asla|hayır|ne)\b|s[ıiuü]z\b|\w{2,}m[aeıiuü](?:[yzdmscn]\w*|l[ıi]\w*|)\b",
-}
-
-
-def negates(text: str, language: str) -> bool | None:
-    """Return whether a word or suffix of negation is in `text`; None for a language whose words are not listed here."""
-    pattern = _WORDS.get(re.split("[-_.@]", language.lower(), maxsplit=1)[0])
-    return None if pattern is None else re.search(pattern, text, re.IGNORECASE) is not None
-
 
 # Features of a translation for its confidence: token probabilities, margins, and links to the words of the source.
 

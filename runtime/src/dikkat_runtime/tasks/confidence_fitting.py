@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from dikkat_runtime.engine.hypotheses import TokenScores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, reason_of
 from dikkat_runtime.run.manifest import checked
-from dikkat_runtime.tasks.confidence import Calibration, Logistic, PairScorer, features_of, words_of
+from dikkat_runtime.tasks.confidence import Calibration, PairScorer, features_of, words_of
 from dikkat_runtime.tasks.lexicon import Ids, Lexicon, Matrix
+from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.text.tokenizer import Tokenizer
 
 ORDERS = range(1, 7)
