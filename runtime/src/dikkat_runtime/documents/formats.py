@@ -53,6 +53,7 @@ FORMATS = (
 )
 PLAIN_TEXT = Format(msg("plain text"), (".txt",), "decoded_file", "read_text")
 """It is written by `--out` alone; everywhere else a file of its name is one of lines."""
+_BY_ENDING = {ending: document_format for document_format in reversed(FORMATS) for ending in document_format.endings}
 _BEGINNINGS = (
     (re.compile(rb"\xde\x12\x04\x95|\x95\x04\x12\xde"), ".mo"),
     (re.compile(rb"PK\x03\x04.{26}mimetypeapplication/epub", re.DOTALL), ".epub"),
@@ -72,11 +73,11 @@ def find_format(name: str, data: bytes = b"") -> Format | None:
     """Return the format of a file, or None for plain text."""
     begins = next((ending for pattern, ending in _BEGINNINGS if pattern.match(data)), None)
     ending = name[name.rfind(".") :].lower() if "." in name else ""
-    named = _by_ending(ending)
+    named = _BY_ENDING.get(ending)
     if named is not None and data.startswith(b"PK\x03\x04") and named.module in _ARCHIVES:
         return named
-    if begins and (named is None or ending == ".xml" or (begins in _CERTAIN and named is not _by_ending(begins))):
-        return _by_ending(begins)
+    if begins and (named is None or ending == ".xml" or (begins in _CERTAIN and named is not _BY_ENDING[begins])):
+        return _BY_ENDING[begins]
     return named
 
 
@@ -97,7 +98,3 @@ def refuse_document(path: Path | None, run: Path) -> None:
         raise UsageError(
             "{path}: is a document ({name}); translate it whole: dikkat translate {run} {path} --out {out}"
         ).fill(path, document.name, run, out)
-
-
-def _by_ending(ending: str) -> Format | None:
-    return next((document_format for document_format in FORMATS if ending in document_format.endings), None)
