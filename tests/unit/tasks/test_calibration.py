@@ -21,7 +21,6 @@ from dikkat_runtime.tasks.confidence import (
     Calibration,
     Confidence,
     Judge,
-    Logistic,
     PairScorer,
     WordConfidence,
     combined,
@@ -31,6 +30,7 @@ from dikkat_runtime.tasks.confidence import (
 )
 from dikkat_runtime.tasks.confidence_fitting import FOLDS, _calibrated
 from dikkat_runtime.tasks.lexicon import Lexicon, WordLinks
+from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.tasks.translations import OutputStyle, TranslationNotes
 from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.glossary import Glossary
