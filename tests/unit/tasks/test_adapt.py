@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import weakref
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.train import SilentWatcher, train
 from dikkat.tasks.translation import adapt
+from dikkat.tasks.translation import prepare as preparation
 from dikkat.tasks.translation.adapt import (
     Base,
     General,
@@ -28,6 +30,8 @@ from dikkat.tasks.translation.adapt import (
     chrf_of,
     held_out_lines,
     keep_adapter,
+    nothing_kept,
+    repeats_of,
     settle,
     why_stopped,
 )
@@ -126,6 +130,44 @@ def test_old_pairs_are_written_one_by_one(
     assert most[0] <= 3
 
 
+@pytest.mark.parametrize(
+    ("general", "passes", "expected"), [(1, 40.0, 1), (799, 40.0, 1), (800, 40.0, 2), (2_000, 40.0, 5), (10**6, 2.5, 2)]
+)
+def test_new_pairs_repeat_while_there_are_general_ones_for_it(general: int, passes: float, expected: int) -> None:
+    assert repeats_of(100, general, passes) == expected
+
+
+def test_general_pairs_are_distinct_beside_the_passes_over_new_ones(
+    memory: Path, untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """There are general pairs for three passes over the new ones, three each, and for no fourth."""
+    monkeypatch.setattr(adapt, "OLD_PAIRS_PER_NEW", 3.0)
+    monkeypatch.setattr(preparation, "OLD_PAIRS_PER_NEW", 3.0)
+    monkeypatch.setattr(Base, "pairs", property(lambda base: 600))
+    general = [
+        [number, *others] for number in range(6, 26) for others in ([5], [6], [7, 8], *([n] for n in range(9, 40)))
+    ]
+
+    def sample(base: Base, count: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
+        yield from ((ids, [6]) for ids in general[:count])
+
+    monkeypatch.setattr(Base, "sample", sample)
+    run = RunDirectory.create(tmp_path / "run")
+    settings = {**SETTINGS, "training": {"max_epochs": 7.5}}
+    config, _ = prepare(TrainRequest([str(memory)], settings=settings, start=untrained), run)
+    source = run.read_config()["data_source"]
+    corpus = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size)
+    pairs = Counter((tuple(corpus.source(i).tolist()), tuple(corpus.target(i).tolist())) for i in range(len(corpus)))
+    new = len(memory.read_text(encoding="utf-8").splitlines()) - 1 - source["validation_pairs"]
+    assert config.training.max_epochs == 2.5, "three times the new pairs, so a third of the passes"
+    old = [count for (_, target), count in pairs.items() if target == (6,)]
+    assert (len(old), set(old)) == (3 * 3 * new, {1})
+    assert sum(count == 3 for count in pairs.values()) >= new
+    assert source["adapted"]["old_pairs"] == len(old)
+    assert source["train_pairs"] == len(old) + new
+    assert source["copies"] > 3 * 3
+
+
 def test_few_old_pairs_are_drawn_of_many(untrained: Path) -> None:
     base = Base.open(untrained, {}, "settings")
     some = list(base.sample(2, seed=1))
@@ -176,18 +218,18 @@ def test_general_text_is_written_by_the_base_and_a_part_of_it_held_out(
     lines, notes = [f"line {number}" for number in range(98)], list[str]()
     text = tmp_path / "general.en.txt"
     text.write_text("\n".join([*lines, lines[0], "", "...", "x is cut"]) + "\n", encoding="utf-8")
-    general = General.of(Base.open(untrained, {}, "settings"), [text], 1000, notes.append)
+    general = General.of(Base.open(untrained, {}, "settings"), [text], 1000, 2.0, notes.append)
     held_out, train = ({pair.source for pair in part} for part in (general.held_out, general.train))
     assert (general.kind, len(held_out)) == ("written", 20)
     assert held_out | train == set(lines)
     assert not held_out & train
     assert all(pair.target == pair.source[::-1] for pair in (*general.held_out, *general.train))
-    assert General.of(Base.open(untrained, {}, "settings"), [], 1000, print) == General([], [], ""), (
+    assert General.of(Base.open(untrained, {}, "settings"), [], 1000, 2.0, print) == General([], [], ""), (
         "it has pairs of its own"
     )
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("".join(f"{line}\tby people {line}\n" for line in lines[:50]), encoding="utf-8")
-    general = General.of(Base.open(untrained, {}, "settings"), [text, pairs], 1000, notes.append)
+    general = General.of(Base.open(untrained, {}, "settings"), [text, pairs], 1000, 2.0, notes.append)
     assert general.kind == "old", "what people wrote is held out where there is some"
     assert len(general.held_out) == 10
     assert all(pair.target == f"by people {pair.source}" for pair in (*general.held_out, *general.train[:40]))
@@ -207,7 +249,7 @@ def test_general_text_in_another_language_is_refused(
     path = tmp_path / "swapped.tsv"
     path.write_text("\n".join(rows) + "\n", encoding="utf-8")
     with pytest.raises(DataError, match=r"swapped\.tsv: its translations do not read like this run's tr"):
-        General.of(Base.open(untrained, {}, "settings"), [path], 1000, print)
+        General.of(Base.open(untrained, {}, "settings"), [path], 1000, 2.0, print)
 
 
 def test_what_is_held_out_of_the_new_text_is_not_trained_on_as_general_text(
@@ -264,6 +306,15 @@ def test_the_share_gains_most_of_those_that_keep_general_text(
     assert run.weights.read_bytes() == weights
 
 
+@pytest.mark.parametrize(("share", "is_told"), [("0.0", True), ("0.125", False), (None, False)])
+def test_an_adaptation_that_keeps_nothing_is_told(
+    share: str | None, is_told: bool, memory: Path, untrained: Path, tmp_path: Path
+) -> None:
+    run = prepared(memory, untrained, tmp_path / "run")
+    run.save_weights(RunDirectory.open(untrained).load_weights(), {} if share is None else {"share": share})
+    assert [text[:45] for text in nothing_kept(run)] == ["nothing of what was learned is kept, because "] * is_told
+
+
 def test_why_an_adaptation_stopped() -> None:
     config = build_config({"training": {"patience": 2}})
     rows = [{"step": 10, "chrf": 5.0}, {"step": 20, "chrf": 7.0}, {"step": 30, "chrf": 8.0, "kept_score": 6.0}]
@@ -288,7 +339,7 @@ def test_general_text_stays_where_plain_training_on_the_memory_loses_it(tmp_path
     for name in ("source", "target"):
         (base / "held_out" / f"validation.{name}.txt").unlink()
     monkey = pytest.MonkeyPatch()
-    monkey.setattr(adapt, "_bundled", lambda language, count: iter(()))
+    monkey.setattr(adapt, "_bundled", lambda language: [])
     train(TranslatorJob(TrainRequest([str(memory)], settings=some, start=base)), plain, watcher)
     monkey.undo()
     config = run_config(RunDirectory.open(base).read_config(), "config.json")

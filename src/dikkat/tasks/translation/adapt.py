@@ -5,9 +5,8 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -40,19 +39,20 @@ from dikkat_runtime.tasks.translator import Translator
 from dikkat_runtime.text.placeholders import has_words
 from dikkat_runtime.text.text_files import read_lines
 
+T = TypeVar("T")
 GENTLE = {"learning_rate": 7.5e-4, "matrix_learning_rate": 2e-3, "warmup_steps": 50, "bidirectional_share": 0.0}
 """A quarter of the usual rates: what is learned anew must not cost what is known."""
 PASSES = ((1_000, 1_024, 40.0), (10_000, 2_048, 20.0), (100_000, 4_096, 8.0))
 """Up to so many pairs: tokens a batch, and passes, of which few pairs need many to make some hundred updates."""
 MANY = (8_192, 3.0)
 """The same of more pairs."""
-OLD_PAIRS_PER_NEW = 2.0
-"""Share of pairs of the base among those to train on, as a multiple of the new ones."""
+OLD_PAIRS_PER_NEW = 4.0
+"""General pairs among those to train on, as a multiple of the new ones in all their passes."""
 FIXED_DATA = ("source_language", "target_language", "vocabularies")
 """Settings of the data that belong to the vocabulary."""
-MAX_SCORED, MAX_GENERAL, MAX_WRITTEN = 500, 200, 20_000
+MAX_SCORED, MAX_GENERAL, MAX_WRITTEN, WRITTEN_PER_NEW = 500, 200, 20_000, 8
 """Sentences at most: of the new held-out part that are translated for the scores before and after, of the general
-part, and of general text that the base translates."""
+part, and of general text that the base translates, in all and for each new pair."""
 GENERAL_SHARE = 0.2
 """Share of the general text that is held out, at most."""
 ALLOWED_LOSS = {"old": 1.0, "written": 15.0}
@@ -113,13 +113,27 @@ class Base:
                     "pairs in these languages, or another run"
                 ).fill(data, msg(side), theirs, self.run.path, own[0], own[1])
 
+    @property
+    def pairs(self) -> int:
+        """Return the number of training pairs that the base kept."""
+        return len(open_corpus(self.run, "train", self.vocabularies)) if (self.run.path / "corpus").is_dir() else 0
+
     def sample(self, count: int, seed: int) -> Iterator[tuple[list[int], list[int]]]:
         """Yield ids of at most `count` training pairs of the base, drawn by `seed`; none where it kept no data."""
-        if not (self.run.path / "corpus").is_dir():
+        if not self.pairs:
             return
         corpus = open_corpus(self.run, "train", self.vocabularies)
         for index in map(int, np.sort(np.random.default_rng(seed).permutation(len(corpus))[:count])):
             yield corpus.source(index).tolist(), corpus.target(index).tolist()
+
+
+def repeats_of(new: int, general: int, passes: float) -> int:
+    """Return how often the new pairs are among those to train on, so that of `general` ones none is seen twice.
+
+    It is `passes` at most, and one where there are too few: general pairs that are seen as often as the new ones are
+    learned by heart as well, and say nothing of other general text.
+    """
+    return max(1, min(int(passes), int(general / (OLD_PAIRS_PER_NEW * max(1, new)))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,34 +147,40 @@ class General:
     """"old" where people wrote the held-out references, "written" where the base did, "" where there are none."""
 
     @classmethod
-    def of(cls, base: Base, keep: Sequence[Path], new_pairs: int, note: Callable[[str], object]) -> "General":
-        """Return general text for `new_pairs` of a new kind: the base's own, what `keep` holds, or bundled sentences.
+    def of(
+        cls, base: Base, keep: Sequence[Path], new_pairs: int, passes: float, note: Callable[[str], object]
+    ) -> "General":
+        """Return general text for `passes` over so many new pairs: the base's own, of `keep`, or bundled sentences.
 
         Memories have pairs that people translated, with a `note` of what is left out; one-sided text is translated by
         the base. Raises `DataError`, `UsageError` or `MissingInputError` for a file of `keep`.
         """
         own = [Pair(*lines, 0) for lines in zip(*held_out_lines(base.run), strict=True)][:MAX_GENERAL]
-        wanted = min(MAX_WRITTEN, round(OLD_PAIRS_PER_NEW * new_pairs) + MAX_GENERAL)
+        wanted = round(OLD_PAIRS_PER_NEW * new_pairs * passes) + MAX_GENERAL
         tables = [path for path in keep if memory_kind(path)]
         languages = (base.config.data.source_language, base.config.data.target_language)
         translator = Translator.load(base.run.path, "auto")
         translator.corrections = None
         read_pairs = partial(read_memory, languages=languages, note=note, translator=translator)
-        pairs = [Pair(*pair, 0) for path in tables for pair in read_pairs(path).kept][:wanted]
-        read = (line.strip() for path in keep if path not in tables for line in read_lines(path) if has_words(line))
-        lines = iter(dict.fromkeys(read))
-        if not keep and not (base.run.path / "corpus").is_dir():
-            lines = _bundled(languages[0], wanted)
-        written = _written(translator, list(islice(lines, wanted - len(pairs))))
+        pairs = _evenly([Pair(*pair, 0) for path in tables for pair in read_pairs(path).kept], wanted)
+        most = max(0, min(MAX_WRITTEN, WRITTEN_PER_NEW * new_pairs + MAX_GENERAL, wanted) - len(pairs))
+        lines = (line.strip() for path in keep if path not in tables for line in read_lines(path) if has_words(line))
+        texts = list(dict.fromkeys(lines))
+        if not keep and not base.pairs:
+            texts = _bundled(languages[0])
+        written = _written(translator, _evenly(texts, most))
         if own or not (pairs or written):
             return cls([*pairs, *written], own, "old" if own else "")
         some = pairs or written
-        count = min(MAX_GENERAL, round(GENERAL_SHARE * len(some)))
-        # those of a file in an order are alike near its end
-        chosen = set(np.linspace(0, len(some) - 1, count).astype(int).tolist())
-        train = [pair for number, pair in enumerate(some) if number not in chosen]
-        held_out = [some[number] for number in sorted(chosen)]
+        held_out = _evenly(some, min(MAX_GENERAL, round(GENERAL_SHARE * len(some))))
+        known = {id(pair) for pair in held_out}
+        train = [pair for pair in some if id(pair) not in known]
         return cls([*train, *(written if pairs else ())], held_out, "old" if pairs else "written")
+
+
+def _evenly(items: list[T], count: int) -> list[T]:
+    """Return `count` items at most, from first to last: those of a file in an order are alike where they are near."""
+    return [items[index] for index in np.linspace(0, len(items) - 1, min(count, len(items))).astype(int)]
 
 
 def _written(translator: Translator, texts: list[str]) -> list[Pair]:
@@ -171,15 +191,15 @@ def _written(translator: Translator, texts: list[str]) -> list[Pair]:
     ]
 
 
-def _bundled(language: str, count: int) -> Iterator[str]:
-    """Yield sentences of the bundled phrasebook in a language; none where it has none."""
+def _bundled(language: str) -> list[str]:
+    """Return the sources of the bundled phrasebook in a language; none where it has none."""
     lessons = installed_phrasebook()
-    for pair in ("en-fr", "tr-en"):
-        if lessons.languages_of_pair(pair)[0] == language:
-            # its first sentences are alike
-            yield from (
-                phrase.source for phrase in lessons.phrasebook(pair, MAX_WRITTEN)[:: max(1, MAX_WRITTEN // count)]
-            )
+    return [
+        phrase.source
+        for pair in ("en-fr", "tr-en")
+        if lessons.languages_of_pair(pair)[0] == language
+        for phrase in lessons.phrasebook(pair, MAX_WRITTEN)
+    ]
 
 
 def held_out_lines(run: RunDirectory, part: HeldOut = "validation") -> tuple[list[str], list[str]]:
@@ -275,6 +295,18 @@ def why_stopped(rows: Sequence[dict[str, Any]], config: RunConfig) -> str:
             rows[-1]["step"], config.training.patience
         )
     return msg("stopped at update {step:,}: its time or passes were used up", rows[-1]["step"])
+
+
+def nothing_kept(run: RunDirectory) -> list[str]:
+    """Return as a sentence that an adapted run is its base again, where no share of what was learned could be kept."""
+    if float(read_metadata(run.weights).get("share", 1.0)):
+        return []
+    return [
+        msg(
+            "nothing of what was learned is kept, because each share of it costs general text too much or gains "
+            "nothing: give more general text with --keep, or more pairs"
+        )
+    ]
 
 
 # Keep of an adaptation what it adds to its base: low-rank factors of each changed matrix.

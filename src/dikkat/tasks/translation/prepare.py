@@ -25,7 +25,7 @@ from dikkat.data.splitting import hold_out_pairs
 from dikkat.data.stored_pairs import StoredPairs, side_texts, without_duplicates
 from dikkat.run_directory import HeldOut, RunDirectory
 from dikkat.tasks.common.settings import Request, Settings, require_start
-from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, General, scores_before
+from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, General, repeats_of, scores_before
 from dikkat.tasks.translation.defaults import translator_settings
 from dikkat.tasks.translation.formality import addressed, note_formality
 from dikkat.tasks.translation.guiding import check_guided, write_links
@@ -247,10 +247,18 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     vocabularies.save(run)
     # only generated sentences have links
     kept = list[Pair]() if request.is_phrasebook else None
-    pairs = _encoded(parts.train, vocabularies, config.data, parts.report, kept)
-    copies = _Counted(_encoded(_copies(parts.train, config), vocabularies, config.data, CleaningReport(), kept))
-    general = _general(base, request, parts) if base else General([], [], "")
-    wanted = max(0, round(OLD_PAIRS_PER_NEW * len(parts.train)) - len(general.train))
+    general, repeats = General([], [], ""), 1
+    if base:
+        passes = config.training.max_epochs
+        general = _general(base, request, parts, passes)
+        repeats = repeats_of(len(parts.train), len(general.train) + base.pairs, passes)
+        config = build_config(merge(config.model_dump(), {"training": {"max_epochs": passes / repeats}}))
+    each = range(repeats)
+    reports = (parts.report, *(CleaningReport() for _ in each[1:]))
+    pairs = chain.from_iterable(_encoded(parts.train, vocabularies, config.data, report, kept) for report in reports)
+    slips = chain.from_iterable(_copies(parts.train, config, number) for number in each)
+    copies = _Counted(_encoded(slips, vocabularies, config.data, CleaningReport(), kept))
+    wanted = max(0, round(OLD_PAIRS_PER_NEW * repeats * len(parts.train)) - len(general.train))
     replayed = _encoded(general.train, vocabularies, config.data, CleaningReport(), kept)
     old = _Counted(chain(replayed, base.sample(wanted, config.training.seed) if base else ()))
     corpus = Corpus.build(run.make_folder("corpus"), "train", chain(pairs, old, copies))
@@ -275,7 +283,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             **config.model_dump(),
             "task": "translator",
             "data_source": {
-                **_describe(request, parts, len(corpus) - copies.count),
+                **_describe(request, parts, old.count + (len(corpus) - old.count - copies.count) // repeats),
                 "copies": copies.count,
                 **(_adapted(base, parts, general, old.count) if base else {}),
                 "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config, base)),
@@ -288,10 +296,10 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     return config, parts.report
 
 
-def _copies(pairs: Sequence[Pair], config: RunConfig) -> Iterator[Pair]:
+def _copies(pairs: Sequence[Pair], config: RunConfig, number: int) -> Iterator[Pair]:
     data = config.data
     shares = {"typing_errors": data.typing_errors, "no_final_mark": data.no_final_mark}
-    copies = augmented(pairs, **shares, seed=config.training.seed, target_language=data.target_language)
+    copies = augmented(pairs, **shares, seed=config.training.seed + number, target_language=data.target_language)
     if not data.formality:
         return copies
     return chain(copies, (pair for _, pair in addressed(pairs, primary_language(data.target_language))))
@@ -346,9 +354,10 @@ def _base(request: TrainRequest) -> Base | None:
     return Base.open(request.start, request.settings, request.where)
 
 
-def _general(base: Base, request: TrainRequest, parts: Parts) -> General:
+def _general(base: Base, request: TrainRequest, parts: Parts, passes: float) -> General:
     """General text without what is held out of the new one; notes what is in both, and what is left out."""
-    general = General.of(base, request.keep, len(parts.train), note := parts.report.notes.append)
+    note = parts.report.notes.append
+    general = General.of(base, request.keep, len(parts.train), passes, note)
     held_out = {pair.source for pair in (*parts.validation, *parts.test)}
     train = [pair for pair in general.train if pair.source not in held_out]
     if count := len(general.train) - len(train):

@@ -19,7 +19,14 @@ from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train, load_initial
-from dikkat.tasks.translation.adapt import adaptation_lines, general_floor, held_out_lines, settle, why_stopped
+from dikkat.tasks.translation.adapt import (
+    adaptation_lines,
+    general_floor,
+    held_out_lines,
+    nothing_kept,
+    settle,
+    why_stopped,
+)
 from dikkat.tasks.translation.evaluate import scored_as_trained
 from dikkat.tasks.translation.guiding import guided_fact, guided_head, guided_note
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
@@ -167,7 +174,7 @@ class TranslatorJob:
         Confidence is fitted, unless there are too few validation pairs to take long at its first use.
         """
         config = run_config(run.read_config(), str(run.config))
-        reasons = [why_stopped(rows, config)] if run.initial.exists() else []
+        reasons = [why_stopped(rows, config), *nothing_kept(run)] if run.initial.exists() else []
         sources, targets = (list(read_lines(run.held_out("validation", side))) for side in ("source", "target"))
         if len(sources) >= FITTED_PAIRS and why_not_native(run.read_config(), str(run.config)) is None:
             (run.path / confidence.FILE).unlink(missing_ok=True)
