@@ -18,7 +18,7 @@ from dikkat.data.corpus import Corpus
 from dikkat.lessons.phrasebook import phrasebook
 from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
-from dikkat.tasks.common.settings import run_config
+from dikkat.tasks.common.settings import Settings, run_config
 from dikkat.tasks.common.train import SilentWatcher, train
 from dikkat.tasks.translation import adapt
 from dikkat.tasks.translation import prepare as preparation
@@ -153,7 +153,7 @@ def test_general_pairs_are_distinct_beside_the_passes_over_new_ones(
 
     monkeypatch.setattr(Base, "sample", sample)
     run = RunDirectory.create(tmp_path / "run")
-    settings = {**SETTINGS, "training": {"max_epochs": 7.5}}
+    settings: Settings = {**SETTINGS, "training": {"max_epochs": 7.5}}
     config, _ = prepare(TrainRequest([str(memory)], settings=settings, start=untrained), run)
     source = run.read_config()["data_source"]
     corpus = Corpus.open(run.corpus, "train", vocab_size=config.model.vocab_size)
