@@ -126,7 +126,7 @@ class Grid:
     def measure(self, name: str, domain: str, size: int) -> Measured:
         """All sides of a cell."""
         from dikkat.run_directory.tensor_files import read_metadata
-        from dikkat.tasks.translation.adapt import write_interpolated
+        from dikkat.tasks.translation.adapted_weights import write_interpolated
 
         base, work = self.base(name), self.folder / "work"
         shutil.rmtree(work, ignore_errors=True)

@@ -299,9 +299,9 @@ EXPORTS = [
 ]  # fmt: skip
 
 INTERPOLATION = [
-    Mutation("tests/unit/tasks/test_interpolation.py::test_each_weight_is_the_weighted_mean_in_float64", "src/dikkat/tasks/translation/adapt.py", "before[name].double(), after[name].double(), share", "after[name].double(), before[name].double(), share"),
-    Mutation("tests/unit/tasks/test_interpolation.py::test_what_is_written_is_a_finished_run_that_keeps_its_held_out_text", "src/dikkat/tasks/translation/adapt.py", 'for part in ("validation", "general", "test") for side', 'for part in ("test",) for side'),
-    Mutation("tests/unit/tasks/test_interpolation.py::test_what_cannot_be_interpolated_is_refused_and_nothing_is_written", "src/dikkat/tasks/translation/adapt.py", "if not torch.isfinite(tensor).all():", "if torch.isinf(tensor).all():"),
+    Mutation("tests/unit/tasks/test_interpolation.py::test_each_weight_is_the_weighted_mean_in_float64", "src/dikkat/tasks/translation/adapted_weights.py", "before[name].double(), after[name].double(), share", "after[name].double(), before[name].double(), share"),
+    Mutation("tests/unit/tasks/test_interpolation.py::test_what_is_written_is_a_finished_run_that_keeps_its_held_out_text", "src/dikkat/tasks/translation/adapted_weights.py", 'for part in ("validation", "general", "test") for side', 'for part in ("test",) for side'),
+    Mutation("tests/unit/tasks/test_interpolation.py::test_what_cannot_be_interpolated_is_refused_and_nothing_is_written", "src/dikkat/tasks/translation/adapted_weights.py", "if not torch.isfinite(tensor).all():", "if torch.isinf(tensor).all():"),
 ]  # fmt: skip
 
 PRODUCTS = [

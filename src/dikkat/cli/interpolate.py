@@ -29,7 +29,7 @@ def interpolate(
     RunDirectory.open(run)
     require_free(out)
     with Announced(msg("{run}: averaging its weights with those that it started from, and writing {out}", run, out)):
-        from dikkat.tasks.translation.adapt import write_interpolated
+        from dikkat.tasks.translation.adapted_weights import write_interpolated
 
         write_interpolated(run, share, out, command(*sys.argv[1:], program=NAME))
     print_note("{out}: {share:g} of what {run} learned; try: {command}", out, share, run, piped("translate", out))

@@ -85,7 +85,7 @@ def translator(
     runner = partial(train_watched, page=watch) if watch else None
     code = run_job("translator", TranslatorJob(request), training, started, ending, runner)
     if adapter and code == 0:
-        from dikkat.tasks.translation.adapt import keep_adapter
+        from dikkat.tasks.translation.adapted_weights import keep_adapter
 
         print_remark(keep_adapter(training.out))
     return code
@@ -104,7 +104,7 @@ def _settings(
         if members is not None or student or own_rank().count > 1 or (training.start is None and not training.resume):
             raise UsageError("--adapter is for one model that starts --from another: no --members, --student, --nproc")
         if training.start is not None:
-            from dikkat.tasks.translation.adapt import adapter_rank
+            from dikkat.tasks.translation.adapted_weights import adapter_rank
 
             settings.setdefault("training", {}).setdefault("low_rank", adapter_rank(training.start))
     for side, language in languages.items():

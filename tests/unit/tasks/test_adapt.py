@@ -20,21 +20,12 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.tensor_files import read_tensors
 from dikkat.tasks.common.settings import Settings, run_config
 from dikkat.tasks.common.train import SilentWatcher, train
-from dikkat.tasks.translation import adapt
+from dikkat.tasks.translation import adapt, adapted_weights, general_text
 from dikkat.tasks.translation import prepare as preparation
-from dikkat.tasks.translation.adapt import (
-    Base,
-    General,
-    adaptation_lines,
-    adapter_rank,
-    chrf_of,
-    held_out_lines,
-    keep_adapter,
-    nothing_kept,
-    repeats_of,
-    settle,
-    why_stopped,
-)
+from dikkat.tasks.translation.adapt import adaptation_lines, chrf_of, nothing_kept, settle, why_stopped
+from dikkat.tasks.translation.adapted_weights import adapter_rank, keep_adapter
+from dikkat.tasks.translation.base import Base
+from dikkat.tasks.translation.general_text import General, held_out_lines, repeats_of
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.train import TranslatorJob
 from dikkat_runtime.cli.main import run as run_dikkat
@@ -141,7 +132,7 @@ def test_general_pairs_are_distinct_beside_the_passes_over_new_ones(
     memory: Path, untrained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """There are general pairs for three passes over the new ones, three each, and for no fourth."""
-    monkeypatch.setattr(adapt, "OLD_PAIRS_PER_NEW", 3.0)
+    monkeypatch.setattr(general_text, "OLD_PAIRS_PER_NEW", 3.0)
     monkeypatch.setattr(preparation, "OLD_PAIRS_PER_NEW", 3.0)
     monkeypatch.setattr(Base, "pairs", property(lambda base: 600))
     general = [
@@ -339,7 +330,7 @@ def test_general_text_stays_where_plain_training_on_the_memory_loses_it(tmp_path
     for name in ("source", "target"):
         (base / "held_out" / f"validation.{name}.txt").unlink()
     monkey = pytest.MonkeyPatch()
-    monkey.setattr(adapt, "_bundled", lambda language: [])
+    monkey.setattr(general_text, "_bundled", lambda language: [])
     train(TranslatorJob(TrainRequest([str(memory)], settings=some, start=base)), plain, watcher)
     monkey.undo()
     config = run_config(RunDirectory.open(base).read_config(), "config.json")
@@ -406,7 +397,7 @@ def test_the_rank_of_an_adapter_keeps_it_to_its_size(untrained: Path, monkeypatc
     ]
     a_rank = sum(4 * sum(shape) for shape in shapes if len(shape) == 2)
     for size, rank in ((5 * a_rank, 5), (5 * a_rank - 1, 4), (1, 1), (1000 * a_rank, 16)):
-        monkeypatch.setattr(adapt, "MAX_ADAPTER_SIZE", size)
+        monkeypatch.setattr(adapted_weights, "MAX_ADAPTER_SIZE", size)
         assert adapter_rank(untrained) == rank
 
 

@@ -10,7 +10,7 @@ import torch
 from tests.unit.tasks.conftest import SENTENCES, TRANSLATIONS
 
 from dikkat.run_directory import RunDirectory
-from dikkat.tasks.translation.adapt import interpolated_weights, write_interpolated
+from dikkat.tasks.translation.adapted_weights import interpolated_weights, write_interpolated
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat_runtime.cli.main import run as run_dikkat
 from dikkat_runtime.errors import DataError, UsageError

@@ -25,9 +25,11 @@ from dikkat.data.splitting import hold_out_pairs
 from dikkat.data.stored_pairs import StoredPairs, side_texts, without_duplicates
 from dikkat.run_directory import HeldOut, RunDirectory
 from dikkat.tasks.common.settings import Request, Settings, require_start
-from dikkat.tasks.translation.adapt import OLD_PAIRS_PER_NEW, Base, General, repeats_of, scores_before
+from dikkat.tasks.translation.adapt import scores_before
+from dikkat.tasks.translation.base import Base
 from dikkat.tasks.translation.defaults import translator_settings
 from dikkat.tasks.translation.formality import addressed, note_formality
+from dikkat.tasks.translation.general_text import OLD_PAIRS_PER_NEW, General, repeats_of
 from dikkat.tasks.translation.guiding import check_guided, write_links
 from dikkat.tasks.translation.vocabularies import Vocabularies
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
@@ -253,10 +255,9 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
         general = _general(base, request, parts, passes)
         repeats = repeats_of(len(parts.train), len(general.train) + base.pairs, passes)
         config = build_config(merge(config.model_dump(), {"training": {"max_epochs": passes / repeats}}))
-    each = range(repeats)
-    reports = (parts.report, *(CleaningReport() for _ in each[1:]))
+    reports = (parts.report, *(CleaningReport() for _ in range(1, repeats)))
     pairs = chain.from_iterable(_encoded(parts.train, vocabularies, config.data, report, kept) for report in reports)
-    slips = chain.from_iterable(_copies(parts.train, config, number) for number in each)
+    slips = chain.from_iterable(_copies(parts.train, config, number) for number in range(repeats))
     copies = _Counted(_encoded(slips, vocabularies, config.data, CleaningReport(), kept))
     wanted = max(0, round(OLD_PAIRS_PER_NEW * repeats * len(parts.train)) - len(general.train))
     replayed = _encoded(general.train, vocabularies, config.data, CleaningReport(), kept)
@@ -267,14 +268,10 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             "{data}: every training pair has a side of more than {max_length} tokens; set a higher data.max_length"
         ).fill(" ".join(request.data), config.data.max_length)
     write_links(run, kept or (), vocabularies.source, config, request.where)
-    held_out: dict[HeldOut, list[Pair]] = {
-        "validation": parts.validation,
-        "test": parts.test,
-        "general": general.held_out,
-    }
-    for part in ("validation", "general") if general.held_out else ("validation",):
-        Corpus.build(run.corpus, part, _encoded(held_out[part], vocabularies, config.data, None))
-    _write_held_out(run, held_out)
+    _write_held_out(run, {"validation": parts.validation, "test": parts.test, "general": general.held_out})
+    for part, held_out in {"validation": parts.validation, "general": general.held_out}.items():
+        if held_out:
+            Corpus.build(run.corpus, part, _encoded(held_out, vocabularies, config.data, None))
     config = build_config(merge(config.model_dump(), {"model": vocabularies.sizes}), where=request.where)
     if base:
         run.write_tensors(run.initial.name, base.run.load_weights())

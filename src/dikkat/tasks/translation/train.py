@@ -19,15 +19,9 @@ from dikkat.tasks.common.card import foreign_validations, left_out
 from dikkat.tasks.common.settings import run_config
 from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train, load_initial
-from dikkat.tasks.translation.adapt import (
-    adaptation_lines,
-    general_floor,
-    held_out_lines,
-    nothing_kept,
-    settle,
-    why_stopped,
-)
+from dikkat.tasks.translation.adapt import adaptation_lines, general_floor, nothing_kept, settle, why_stopped
 from dikkat.tasks.translation.evaluate import scored_as_trained
+from dikkat.tasks.translation.general_text import held_out_lines
 from dikkat.tasks.translation.guiding import guided_fact, guided_head, guided_note
 from dikkat.tasks.translation.prepare import TrainRequest, prepare
 from dikkat.tasks.translation.vocabularies import Vocabularies, open_corpus
