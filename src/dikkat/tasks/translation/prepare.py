@@ -249,9 +249,8 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     vocabularies.save(run)
     # only generated sentences have links
     kept = list[Pair]() if request.is_phrasebook else None
-    general, repeats = General([], [], ""), 1
+    general, repeats, passes = General([], [], ""), 1, config.training.max_epochs
     if base:
-        passes = config.training.max_epochs
         general = _general(base, request, parts, passes)
         repeats = repeats_of(len(parts.train), len(general.train) + base.pairs, passes)
         config = build_config(merge(config.model_dump(), {"training": {"max_epochs": passes / repeats}}))
