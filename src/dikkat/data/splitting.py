@@ -9,7 +9,6 @@ import unicodedata
 from array import array
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -39,15 +38,6 @@ _MNEMONICS = re.compile(r"[_&](?=\w)")
 _NUMBERS = re.compile(r"\d+(?:[.,:\u00a0\u202f]\d+)*")
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """Hold the indices of the pairs of each part, ascending; each pair is in exactly one."""
-
-    train: list[int]
-    validation: list[int]
-    test: list[int]
-
-
 class HeldOut(NamedTuple):
     """Hold the indices of the pairs that are not trained on, ascending."""
 
@@ -67,7 +57,7 @@ def near_key(text: str) -> str:
     return " ".join(_NUMBERS.sub("0", folded).translate(_WITHOUT_PUNCTUATION).split())
 
 
-def split_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int) -> Split:
+def split_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int) -> HeldOut:
     """Hold out whole groups of near-duplicates, chosen by hash: a pure function of the texts and the seed.
 
     Each held-out part has at most 5 % of the pairs and at most the number in `config`, but never less than one group
@@ -76,7 +66,7 @@ def split_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int) -> Split:
     return _split([pair_keys(pair, seed) for pair in pairs], "pair", config, [pair.source for pair in pairs])
 
 
-def split_texts(texts: Sequence[str], config: DataConfig, seed: int) -> Split:
+def split_texts(texts: Sequence[str], config: DataConfig, seed: int) -> HeldOut:
     """Split texts that have a label instead of a translation; near-duplicates of a text stay together."""
     return _split([(text_key(text, seed),) for text in texts], "text", config, texts)
 
@@ -86,7 +76,7 @@ def quotas_of(count: int, config: DataConfig) -> tuple[int, int]:
     return min(config.validation_pairs, count // HELD_OUT_SHARE), min(config.test_pairs, count // HELD_OUT_SHARE)
 
 
-def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts: Sequence[str]) -> Split:
+def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts: Sequence[str]) -> HeldOut:
     quotas = quotas_of(len(keys), config)
     groups = _groups(keys)
     needed = 1 + sum(map(bool, quotas))
@@ -95,9 +85,7 @@ def _split(keys: Sequence[tuple[int, ...]], what: str, config: DataConfig, texts
             "{count} in only {groups} of near-duplicates{alike}: too few to hold out whole groups; add more "
             "varied {unit}s, or name validation data with --valid"
         ).fill(plural(len(keys), what), plural(len(groups), "group"), _alike(groups, texts), what)
-    held_out = _hold_out(groups, quotas, largest=max(1, len(keys) // GIANT_SHARE))
-    taken = set(held_out[0]) | set(held_out[1])
-    return Split([index for index in range(len(keys)) if index not in taken], *held_out)
+    return _hold_out(groups, quotas, largest=max(1, len(keys) // GIANT_SHARE))
 
 
 def _alike(groups: list[list[int]], texts: Sequence[str]) -> str:
@@ -111,10 +99,9 @@ def _alike(groups: list[list[int]], texts: Sequence[str]) -> str:
     ).fill(shorten(texts[largest[0]]), shorten(texts[other]))
 
 
-def _hold_out(groups: list[list[int]], quotas: tuple[int, int], largest: int) -> tuple[list[int], list[int]]:
+def _hold_out(groups: list[list[int]], quotas: tuple[int, int], largest: int) -> HeldOut:
     """Fill the parts in turn with groups, in their order, as far as the quotas reach."""
-    parts: tuple[list[int], list[int]] = ([], [])
-    rest = []
+    parts, rest = HeldOut([], []), []
     for group in groups:
         for part, quota in zip(parts, quotas, strict=True):
             if len(group) <= min(largest, quota - len(part)):
@@ -214,8 +201,7 @@ def hold_out_pairs(pairs: Sequence[Pair], config: DataConfig, seed: int, directo
                 break
     if any(quota and not part for part, quota in zip(parts, quotas, strict=True)):
         # a group over the quota is held out, so the sizes of all groups are needed
-        split = split_pairs(pairs, config, seed)
-        return HeldOut(split.validation, split.test)
+        return split_pairs(pairs, config, seed)
     return HeldOut(sorted(parts.validation), sorted(parts.test))
 
 
@@ -363,8 +349,7 @@ def split_labelled(texts: Sequence[LabelledText], config: DataConfig, seed: int)
     held_out = _filled(groups, quotas_of(len(texts), config), max(1, len(texts) // GIANT_SHARE))
     if held_out is None:
         # a group over the quota is held out, or there are too few
-        split = split_texts([example.text for example in texts], config, seed)
-        held_out = HeldOut(split.validation, split.test)
+        held_out = split_texts([example.text for example in texts], config, seed)
     if not held_out.validation:
         return held_out
     parts = np.full(len(texts), _TRAIN, np.int8)

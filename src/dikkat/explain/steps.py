@@ -92,21 +92,17 @@ def softmax_table(trace: Trace, names: str) -> Table:
         else (token, msg("masked"), fixed(0.0), f"{fixed(0.0)} / {total}", fixed(0.0))
         for token, score, power, weight, allowed in zip(trace.cell.key_tokens, *numbers, strict=True)
     ]
+    heading = msg("score" if trace.cell.beta == 1.0 else "score × β")
+    if trace.cell.bias is not None:
+        heading = msg("with position")
     columns = (
         Column(names),
-        Column(score_heading(trace), numeric=True),
+        Column(heading, numeric=True),
         Column(exponential.fill(largest=fixed(trace.shift)), numeric=True),
         Column(msg("exponential / sum"), numeric=True),
         Column(msg("weight"), numeric=True),
     )
     return Table(columns, tuple(rows), (msg("sum"), "", total, "", fixed(float(trace.weights.sum()))))
-
-
-def score_heading(trace: Trace) -> str:
-    """Return the name of the scores when they reach the softmax."""
-    if trace.cell.bias is not None:
-        return msg("with position")
-    return msg("score" if trace.cell.beta == 1.0 else "score × β")
 
 
 def shift_note(trace: Trace) -> tuple[str, ...]:

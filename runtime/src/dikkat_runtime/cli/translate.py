@@ -130,9 +130,8 @@ def _translate(options: Any) -> None:
 
         refuse_document(options.file, options.run)
     if options.review is not None:
-        from dikkat_runtime.cli.review import check_review
-
-        check_review(options.review)
+        if options.review.suffix.lower() not in (".html", ".htm"):
+            raise UsageError("--review writes a page, so {path} must end in .html", options.review)
         if options.out is not None or options.n_best != 1:
             raise UsageError("--review is for lines with one translation each; leave out --out and --n-best")
     style.check(options.n_best, is_document=options.out is not None)

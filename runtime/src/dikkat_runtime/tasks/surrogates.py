@@ -7,7 +7,7 @@ which search then writes exactly once; and in the end the placeholder replaces t
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from dikkat_runtime.text.demanded import Demanded
@@ -248,12 +248,6 @@ def with_outer_symbols(piece: str, symbols: Sequence[str], translation: str) -> 
 def _has_word(text: str) -> bool:
     """Return whether a text has a letter, a digit or a placeholder."""
     return any(character.isalnum() or FIRST_MARK <= ord(character) < FIRST_SYMBOL for character in text)
-
-
-def ranked_surrogates(translate: Callable[[Sequence[str]], Sequence[str]]) -> tuple[str, ...]:
-    """Return the surrogates, those first that a model copies unchanged when it reads them alone."""
-    texts = translate(SURROGATES)
-    return tuple(sorted(SURROGATES, key=lambda name: texts[SURROGATES.index(name)].strip(" .") != name))
 
 
 def _with_placeholders(name: str) -> str:

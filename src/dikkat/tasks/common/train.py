@@ -360,14 +360,10 @@ def _resume(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float, ranks: Ranks) -> Budget:
     clock = ranks.clock(RunningClock())
     if config.minutes is not None:
-        return TimeBudget(max(1.0, config.minutes * 60.0 - end_reserve(config)), started, clock=clock)
+        seconds = config.minutes * 60.0
+        return TimeBudget(max(1.0, seconds - END_RESERVE - seconds_of_trial(seconds)), started, clock=clock)
     updates = config.max_updates or max(1, round(config.max_epochs * batches_per_epoch / config.accumulate))
     return UpdateBudget(updates, clock)
-
-
-def end_reserve(config: TrainingConfig) -> float:
-    """Seconds of a run with a time limit that nothing is trained in, at its end."""
-    return END_RESERVE + (0.0 if config.minutes is None else seconds_of_trial(config.minutes * 60.0))
 
 
 def _can_shrink(run: RunDirectory, config: RunConfig) -> bool:

@@ -153,7 +153,9 @@ def _stream(
         try:
             for index, text in enumerate(written):
                 if kind == "chat.completion.chunk":
-                    yield _event(head | {"choices": [_chat_start(index)]})
+                    start = {"role": "assistant", "content": ""}
+                    row = {"index": index, "delta": start, "logprobs": None, "finish_reason": None}
+                    yield _event(head | {"choices": [row]})
                 async for piece in text.pieces(watch=False):
                     tokens += piece.tokens
                     for row in _choices(choice, index, piece):
@@ -172,10 +174,6 @@ def _choices(choice: Choice, index: int, piece: Piece) -> list[dict[str, Any]]:
     """Return the text of a piece, and after the last one why it ended."""
     rows = [choice(index, piece.text, None)] if piece.text else []
     return [*rows, choice(index, "", piece.finish)] if piece.finish else rows
-
-
-def _chat_start(index: int) -> dict[str, Any]:
-    return {"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
 
 
 def _chat_delta(index: int, text: str, finish: Finish | None) -> dict[str, Any]:
