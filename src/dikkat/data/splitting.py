@@ -314,7 +314,6 @@ class KeyGroups:
         return len(self._starts)
 
     def size(self, group: int) -> int:
-        """Return how many texts a group has."""
         return int(self._ends[group] - self._starts[group])
 
     def members(self, group: int) -> IntArray:
@@ -376,7 +375,6 @@ class _LabelSets:
         return np.frombuffer(self._of_text, np.int32)
 
     def count(self, texts: NDArray[np.bool_] | NDArray[np.int64]) -> Counter[str]:
-        """How many of these texts have each label."""
         numbers, counts = np.unique(self.of_texts[texts], return_counts=True)
         counted = Counter[str]()
         for number, count in zip(numbers.tolist(), counts.tolist(), strict=True):

@@ -176,7 +176,6 @@ class TorchLanguageModel(TorchTexts):
         return total
 
     def start_cache(self) -> StackCache:
-        """Return a cache of no position."""
         return StackCache(len(self._model.decoder.blocks))
 
     @torch.inference_mode()

@@ -140,7 +140,6 @@ class ValidationPlan:
 
     @property
     def time_budget(self) -> TimeBudget | None:
-        """The budget, where it is one of time."""
         return self.budget if isinstance(self.budget, TimeBudget) else None
 
     @property

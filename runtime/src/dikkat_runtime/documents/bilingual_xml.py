@@ -184,7 +184,6 @@ class Element:
 
     @property
     def opening(self) -> Node:
-        """The opening tag."""
         return self.nodes[0]
 
 

@@ -74,7 +74,6 @@ class Node:
         return self.name in VOID or self.raw.endswith("/>")
 
     def attributes(self) -> list[Attribute]:
-        """Return all attributes that have a value."""
         result = []
         tag = _NODE.match(self.raw)
         end = TagEnds(self.raw).find(tag.end()) if tag and tag["open"] else 0
@@ -170,7 +169,6 @@ def read_html(data: bytes, name: str, options: Options) -> TextDocument:
 
 
 def page_document(file: DecodedFile, options: Options) -> TextDocument:
-    """Read the texts of a file."""
     page = _Page(file)
     nodes = list(html_nodes(file.text))
     ends, number = closing_tags(nodes), 0

@@ -124,7 +124,6 @@ class All:
         return sum(part.missing(part_state) for part, part_state in zip(self.parts, state, strict=True))
 
     def is_settled(self, state: State) -> bool:
-        """Return whether all parts are settled."""
         return all(part.is_settled(own) for part, own in zip(self.parts, state, strict=True))
 
     @property

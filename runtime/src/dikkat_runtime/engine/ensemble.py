@@ -56,7 +56,6 @@ class EnsembleEngine:
     def _parts(
         self, memory: Memory, neighbours: Sequence[Neighbours | None]
     ) -> list[tuple[Memory, Sequence[Neighbours | None]]]:
-        """Return what each member reads and its neighbours."""
         count = len(self.members)
         near = [[None] * count if one is None else _parts_of(one, count) for one in neighbours]
         of_members = list(zip(*near, strict=True)) if near else [()] * count

@@ -217,7 +217,6 @@ class NativeLanguageModel(NativeStack):
         return total
 
     def start_cache(self) -> KeyValueCache:
-        """Return a cache of no position."""
         return KeyValueCache()
 
     def next_logits(self, tokens: Array, cache: KeyValueCache, count: int = 1) -> Array:

@@ -188,7 +188,6 @@ class PlainText:
         self._line_of = line_of
 
     def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
-        """Yield a record a line."""
         for number, line in enumerate(lines):
             line = line.removeprefix(BOM) if number == 0 else line
             yield Record(len(line), partial(self._written, line), partial(self._text, line))
@@ -202,7 +201,6 @@ class PlainText:
         return b"\n" if values is None else f"{self._line_of(self._text(line), values)}\n".encode("utf-8", "replace")
 
     def head(self) -> bytes:
-        """Return nothing."""
         return b""
 
 

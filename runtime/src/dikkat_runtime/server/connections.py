@@ -75,7 +75,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """Begin a head."""
         super().on_message_begin()
         self._is_in_head, self._line_bytes = True, 0
 

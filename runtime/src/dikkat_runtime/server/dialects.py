@@ -29,7 +29,6 @@ class Dialect:
     """JSON schema of the shape."""
 
     def status(self, problem: RequestError) -> int:
-        """Return the HTTP status of a problem."""
         return self.statuses.get(problem.kind, STATUS[problem.kind])
 
     def response(self, problem: RequestError) -> Response:

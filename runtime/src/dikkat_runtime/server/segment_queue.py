@@ -103,7 +103,6 @@ class TokenRate:
 
     @property
     def seconds_per_token(self) -> float:
-        """The estimated seconds a token."""
         return self._seconds / self._tokens if self._tokens else FIRST_GUESS
 
 
@@ -315,6 +314,5 @@ class StreamTable:
         return list(self.active)
 
     def measured(self, tokens: int, seconds: float) -> None:
-        """Update the seconds a token."""
         if tokens:
             self._rate.add(tokens, seconds)

@@ -254,7 +254,6 @@ class Driver:
         return self._result
 
     def say(self, line: str) -> None:
-        """Print a line."""
         self._progress.say(line)
 
     def close(self) -> None:

@@ -79,7 +79,6 @@ class _Actor:
         return self._worker.ready
 
     def work(self, command: Mapping[str, Any]) -> Reply:
-        """Do a command."""
         if self._worker is None:
             raise RuntimeError("the model was not opened")
         return self._worker(command, lambda reply: None)
@@ -110,7 +109,6 @@ class RayWorkers:
         self._started[number] = time.monotonic()
 
     def send(self, number: int, command: Mapping[str, Any]) -> None:
-        """Give an actor a command."""
         self._pending[self._actors[number].work.remote(dict(command))] = number
 
     def receive(self, timeout: float) -> list[tuple[int, Reply]]:

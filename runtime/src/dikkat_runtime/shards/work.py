@@ -198,7 +198,6 @@ class Job:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Job":
-        """Return the job of `to_json`."""
         return cls(**{**values, "run": Path(values["run"])})
 
     @property
@@ -270,7 +269,6 @@ class Work:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Work":
-        """Return the work of `to_json`."""
         shard = values["shard"]
         paths = Path(shard["source"]), Path(shard["output"])
         return cls(**{**values, "shard": Shard(*paths, Format(**shard["format"]), shard["size"])})

@@ -221,7 +221,6 @@ class Tokenizer:
         return self.spans_batch([text], language)[0]
 
     def spans_batch(self, texts: Sequence[str], language: str | None = None) -> list[tuple[str, list[tuple[int, int]]]]:
-        """Return for each text what `spans` returns."""
         casing = self._casing(language)
         written = [normalize("NFC", text) for text in texts] if has_dotted_i(casing) else list(texts)
         cased = self._to_cut(written, casing)

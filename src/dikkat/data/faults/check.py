@@ -297,7 +297,6 @@ class DataCheck:
 
     @property
     def pairs(self) -> int:
-        """The number of pairs that were read."""
         return len(self.faults)
 
 

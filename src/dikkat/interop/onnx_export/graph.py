@@ -79,7 +79,6 @@ class Graph:
         return self._store(f"int_{number}", np.array(number, dtype=np.int64))
 
     def number(self, value: float) -> str:
-        """Store one number of float32."""
         return self._store(f"number_{value!r}", np.array(value, dtype=np.float32))
 
     def size(self, value: str, axis: int) -> str:
@@ -119,7 +118,6 @@ class Graph:
         return self.node("Split", value, self.ints(*sizes), outputs=len(sizes), axis=-1)
 
     def model(self) -> ModelProto:
-        """Return the graph as a model."""
         graph = helper.make_graph(
             self._nodes, self.name, self._inputs, self._outputs, list(self._initializers.values())
         )

@@ -79,7 +79,6 @@ def _differences(
 
 
 def fenced(language: str, code: str) -> str:
-    """Return code as Markdown shows it."""
     return f"```{language}\n{code}```\n"
 
 

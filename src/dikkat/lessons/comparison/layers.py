@@ -174,7 +174,6 @@ def cost(kind: Kind, length: int, width: int, *, kernel: int) -> Cost:
 
 
 def costs(length: int, width: int, *, kernel: int) -> dict[Kind, Cost]:
-    """Return the cost of each kind."""
     return {kind: cost(kind, length, width, kernel=kernel) for kind in KINDS}
 
 

@@ -118,7 +118,6 @@ class SyntheticTask:
         self._loss = loss
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
-        """Return the loss of a synthetic batch."""
         return self._loss(0.125 if position == 0 else 1.0)
 
     def baseline(self) -> Baseline:

@@ -40,7 +40,6 @@ class _Events(StreamingResponse):
         self._written = written
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -219,12 +218,10 @@ _TEXT_ENDPOINTS = [
 
 
 async def models(call: Call) -> Response:
-    """Return every model that is served."""
     return json_response({"object": "list", "data": [_shown(model) for model in call.catalog.models]})
 
 
 async def model(call: Call) -> Response:
-    """Return one model."""
     return json_response(_shown(call.catalog.named(call.request.path_params["model"])))
 
 
