@@ -34,7 +34,6 @@ class EnsembleEngine:
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source, best first; see `Engine`."""
         natives = [member for member in self.members if isinstance(member, NativeEngine)]
         if asked.needs_steps(options) or len(natives) < len(self.members):
             begin = partial(self.steps, memory, neighbours=asked.neighbours)
@@ -84,7 +83,6 @@ class EnsembleSteps:
 
     @property
     def length(self) -> int:
-        """The number of tokens that every row was fed so far."""
         return self._members[0].length
 
     def step(self, tokens: Sequence[int], *, scored: bool = True) -> Array:
@@ -103,11 +101,9 @@ class EnsembleSteps:
         return np.log(np.maximum(total / np.float32(len(self._members)), np.finfo(np.float32).tiny))
 
     def attention(self) -> Array:
-        """Return the attention of the last step over the source, (R, S): the mean of all members."""
         return np.asarray(np.mean([member.attention() for member in self._members], axis=0))
 
     def states(self) -> Array:
-        """The states (R, K * D) that the last logits were made of."""
         return np.concatenate([member.states() for member in self._members], axis=1)
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
@@ -116,7 +112,6 @@ class EnsembleSteps:
             member.continue_from(parents, owners)
 
     def rewind(self, length: int) -> None:
-        """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
         for member in self._members:
             member.rewind(length)
 

@@ -124,7 +124,6 @@ class BeamOptions(DecodingOptions):
 
     @property
     def early_stop_rank(self) -> int:
-        """Return the rank of the ended hypothesis that a live one must outdo, or else search ends."""
         return self.beam_size - 1 if self.thorough else 0
 
 

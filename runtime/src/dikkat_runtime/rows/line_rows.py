@@ -99,7 +99,6 @@ class LineReader:
         yield chunk
 
     def writer(self, file: IO[bytes]) -> RowWriter:
-        """Return what writes records with their new values to `file`."""
         return _LineWriter(file, self._path, self._packing, self._format)
 
 

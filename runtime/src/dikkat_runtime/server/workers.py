@@ -214,7 +214,6 @@ class WorkerPool:
                 os.kill(identity, signal.SIGKILL)
 
     async def close(self) -> None:
-        """End all workers, whatever they do."""
         self._is_closed = True
         if self._warming is not None:
             self._warming.cancel()

@@ -102,7 +102,6 @@ class RayWorkers:
         """When actors were started that are not ready yet."""
 
     def start(self, number: int) -> None:
-        """Start an actor, or start it again."""
         self._end(number)
         self._actors[number] = self._kind.remote(to_json(self._job), self._fingerprint)
         self._pending[self._actors[number].ready.remote()] = number
@@ -112,7 +111,6 @@ class RayWorkers:
         self._pending[self._actors[number].work.remote(dict(command))] = number
 
     def receive(self, timeout: float) -> list[tuple[int, Reply]]:
-        """Return replies that came within `timeout` seconds."""
         if not self._pending:
             return []
         replies = list[tuple[int, Reply]]()

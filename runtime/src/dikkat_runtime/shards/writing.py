@@ -294,7 +294,6 @@ class _AnsweredModel:
         return values
 
     def line_of(self, text: str, values: Values) -> str:
-        """Return what the command for lines prints for a text with these values."""
         return self._model.line_of(text, values)
 
 

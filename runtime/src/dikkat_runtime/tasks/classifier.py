@@ -157,7 +157,6 @@ class Classifier(OpenedModel):
 
     @classmethod
     def of_request(cls, request: EngineRequest) -> Self:
-        """Return the classifier that is asked for; raises as `load`."""
         run, config = request.run, request.config
         computing: ClassifyingEngine = open_engine(request, native_classifier)
         settings = section(config, "classifier", run)
@@ -274,7 +273,6 @@ class ImportedHead(OpenedModel):
 
     @classmethod
     def of_request(cls, request: EngineRequest) -> Self:
-        """Return the model that is asked for; raises as `load`."""
         return cls(Classifier.of_request(request))
 
 

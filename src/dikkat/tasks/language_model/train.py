@@ -284,7 +284,6 @@ class LanguageModelJob:
         return config, None
 
     def task(self, run: RunDirectory, config: RunConfig) -> LanguageModelTask:
-        """Return the training task with a new model."""
         asked, training = config.language_model, config.training
         vocab_size = config.model.vocab_size
         train, held_out = (
@@ -307,7 +306,6 @@ class LanguageModelJob:
         )
 
     def facts(self, task: LanguageModelTask, config: RunConfig) -> dict[str, str]:
-        """Return facts about the data and the model to print before the first update."""
         model, asked = config.model, config.language_model
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         return {
@@ -324,7 +322,6 @@ class LanguageModelJob:
         }
 
     def shortcomings(self, task: LanguageModelTask) -> tuple[str, ...]:
-        """Return what is wrong with the data, each as a clause of a sentence."""
         return ()
 
     def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial | None:
@@ -352,7 +349,6 @@ class LanguageModelJob:
         return []
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
-        """Return the model card of the finished run as Markdown."""
         return language_model_card(run.read_config(), rows, run.foreign_metrics())
 
     def _tokenizer(self, train: Sequence[Document], config: RunConfig, run: RunDirectory) -> AnyTokenizer:
