@@ -317,7 +317,6 @@ class KeyGroups:
         return int(self._ends[group] - self._starts[group])
 
     def members(self, group: int) -> IntArray:
-        """Return the texts of a group, ascending."""
         return self._order[self._starts[group] : self._ends[group]]
 
     def with_any(self, is_chosen: NDArray[np.bool_]) -> list[int]:

@@ -146,12 +146,10 @@ class Factory:
         return nn.Sequential(OrderedDict(norm=norm, projection=Linear(width, config.model_dim)))
 
     def encoder(self) -> Encoder:
-        """Build the encoder stack."""
         blocks = [_initialized(self.encoder_block(layer)) for layer in range(self.config.encoder_layers)]
         return Encoder(blocks, self.final_norm())
 
     def decoder(self) -> Decoder:
-        """Build the decoder stack."""
         blocks = [_initialized(self.decoder_block(layer)) for layer in range(self.config.decoder_layers)]
         return Decoder(blocks, self.final_norm())
 

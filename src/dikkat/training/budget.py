@@ -226,7 +226,6 @@ class RunTimer:
 
     @contextmanager
     def save(self) -> Iterator[None]:
-        """Measure the body as a save."""
         began = self.clock()
         yield
         self._last_save = self.clock()

@@ -220,7 +220,6 @@ def is_interactive(path: Path | None) -> bool:
 
 
 def print_remark(line: str) -> None:
-    """Write a line to standard error."""
     print(line, file=sys.stderr)
 
 

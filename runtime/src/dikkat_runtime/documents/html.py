@@ -261,7 +261,6 @@ class _Page:
                 self._add(content, inner[0].start, until, escaper(self._file.text[inner[0].start : until]))
 
     def flush(self) -> None:
-        """End the block."""
         block, self._block = self._block, []
         self._depth, self._last_text = 0, ""
         ends, start = closing_tags(block), 0

@@ -27,7 +27,6 @@ class EnsembleEngine:
         self.info = replace(members[0].info, members=len(members), has_shortlist=False)
 
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
-        """Encode sources by every member; see `Engine`."""
         memories = [member.encode(sources, threads=threads) for member in self.members]
         return Memory(np.concatenate([memory.states for memory in memories], axis=2), memories[0].lengths)
 
@@ -107,7 +106,6 @@ class EnsembleSteps:
         return np.concatenate([member.states() for member in self._members], axis=1)
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
-        """Continue with as many rows as `parents`; see `Steps`."""
         for member in self._members:
             member.continue_from(parents, owners)
 

@@ -169,7 +169,6 @@ class NativeLanguageModel(NativeStack):
         self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str, *,
         objective: Objective = "causal", precision: Precision = "float32", threads: int | None = None,
     ) -> None:  # fmt: skip
-        """Raises as `NativeStack`."""
         embedding = "output_weight" if settings.tie_embeddings else "embedding.weight"
         super().__init__(settings, arrays, where, "decoder", embedding, precision, threads)
         self.objective = objective

@@ -32,7 +32,6 @@ class Dialect:
         return self.statuses.get(problem.kind, STATUS[problem.kind])
 
     def response(self, problem: RequestError) -> Response:
-        """Return the answer that reports a problem."""
         status = self.status(problem)
         headers = {}
         if problem.retry_after is not None or status in (429, 503):

@@ -104,7 +104,6 @@ class Fields:
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return a truth value."""
         value = self._values.get(name)
         if value is None or value == "":
             return default

@@ -79,7 +79,6 @@ class Batch:
         return sum(segment.tokens for segment in self.segments)
 
     def run(self) -> list[Any]:
-        """Return one result for each segment."""
         tasks = [segment.task for segment in self.segments]
         return tasks[0].run([segment.item for segment in self.segments], tasks)
 

@@ -71,7 +71,6 @@ class _Actor:
         self._worker: Worker | None = None
 
     def ready(self) -> Reply:
-        """Open the model."""
         try:
             self._worker = Worker(*self._arguments)
         except DikkatError as error:

@@ -75,7 +75,6 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def record_bytes(content: Mapping[str, Any]) -> bytes:
-    """Return a record as it stands in its file."""
     return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
 
 
@@ -275,7 +274,6 @@ class Work:
 
 
 def to_json(item: Job | Work) -> dict[str, Any]:
-    """Return all fields as values of JSON."""
     fields: dict[str, Any] = json.loads(json.dumps(asdict(item), default=str))
     return fields
 

@@ -48,7 +48,6 @@ class Protected:
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
-        """Each placeholder with its mark."""
         return tuple((placeholder, chr(FIRST_MARK + number)) for number, placeholder in enumerate(self.placeholders))
 
     def restored(self, text: str) -> str:
@@ -128,7 +127,6 @@ class Filled:
 
     @property
     def demands(self) -> tuple[Demanded, ...]:
-        """The surrogates as demands on the translation."""
         matches = ((mark, name, re.search(_with_placeholders(name), self.text)) for mark, name in self.names)
         return tuple(
             Demanded((name,), 1, "placeholder", mark, (match.span(),) if match else ()) for mark, name, match in matches

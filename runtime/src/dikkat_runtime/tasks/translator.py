@@ -313,7 +313,6 @@ class Translator(OpenedModel):
 
     @cached_property
     def constraints(self) -> ConstraintCompiler:
-        """The compiler of constraints over tokens."""
         return ConstraintCompiler(*self._sides[1:])
 
     @property

@@ -291,7 +291,6 @@ class DataCheck:
 
     @property
     def counts(self) -> dict[Fault, int]:
-        """The number of pairs with each fault that any pair has."""
         counts = np.bincount(self.faults, minlength=len(Fault))
         return {fault: int(counts[fault]) for fault in Fault if fault is not Fault.NONE and counts[fault]}
 
@@ -337,7 +336,6 @@ class _Checker:
         self._recent: dict[Fault, list[tuple[int, Example]]] = {fault: [] for fault in _CHECKED_LATER}
 
     def add(self, pair: Pair) -> None:
-        """Look at one more pair."""
         source, target = pair.source.strip(), pair.target.strip()
         fault = own_fault(source, target)
         words: tuple[list[str], list[str]] = ([], []) if fault else (words_of(source), words_of(target))

@@ -52,7 +52,6 @@ class SubLayer:
 
     @property
     def parameters(self) -> int:
-        """Return the parameters of part and norm."""
         return self.part.parameters + self.norm.parameters
 
 

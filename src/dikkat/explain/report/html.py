@@ -48,7 +48,6 @@ def tiles(values: Sequence[tuple[str, str]]) -> str:
 
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
-    """Return a table of names and numbers."""
     body = "".join(f'<tr><td>{escaped(name)}</td><td class="number">{escaped(value)}</td></tr>' for name, value in rows)
     return f'<div class="wide"><table>{body}</table></div>'
 

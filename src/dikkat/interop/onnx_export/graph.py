@@ -46,7 +46,6 @@ class Graph:
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
     def node(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
-        """Add a node of several outputs."""
         name = f"{operator}_{len(self._nodes)}"
         values = [name if outputs == 1 else f"{name}.{number}" for number in range(outputs)]
         self._nodes.append(helper.make_node(operator, list(inputs), values, name=name, **attributes))
@@ -97,11 +96,9 @@ class Graph:
         return self.op("Reshape", value, self.ints(*shape))
 
     def transpose(self, value: str, *order: int) -> str:
-        """Return `value` with its axes in another order."""
         return self.op("Transpose", value, perm=list(order))
 
     def unsqueeze(self, value: str, *axes: int) -> str:
-        """Return `value` with new axes of size 1."""
         return self.op("Unsqueeze", value, self.ints(*axes))
 
     def part(self, value: str, axis: int, start: str | int, end: int = FAR) -> str:
@@ -110,7 +107,6 @@ class Graph:
         return self.op("Slice", value, first, self.ints(end), self.ints(axis))
 
     def scale(self, value: str, factor: float) -> str:
-        """Return `value` times a constant."""
         return value if factor == 1.0 else self.op("Mul", value, self.number(factor))
 
     def split(self, value: str, sizes: Sequence[int]) -> list[str]:

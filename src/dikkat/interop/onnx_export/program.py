@@ -65,7 +65,6 @@ class OnnxTranslator:
 
 
 def runtime_name() -> str:
-    """Return the name and the version of ONNX Runtime."""
     # only where it is installed
     import onnxruntime
 

@@ -92,7 +92,6 @@ class Reach:
 
     @property
     def length(self) -> int:
-        """Return the number of inputs."""
         return len(self.sizes)
 
     @property

@@ -121,7 +121,6 @@ class SyntheticTask:
         return self._loss(0.125 if position == 0 else 1.0)
 
     def baseline(self) -> Baseline:
-        """Return a baseline of zero, which nothing reads."""
         return Baseline(-math.inf, 0.0, "nothing")
 
     def limit_validation(self, share: float) -> float:
