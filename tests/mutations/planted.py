@@ -246,7 +246,7 @@ FAULTS = [
     Mutation("F12", "runtime/src/dikkat_runtime/run/metrics.py", "json.dumps(kept, sort_keys=True, ensure_ascii=False)", "json.dumps(kept, ensure_ascii=False)"),
     Mutation("F12", "runtime/src/dikkat_runtime/run/metrics.py", "if row.get(SETTINGS_HASH) != own]", "if row.get(SETTINGS_HASH) == own]"),
     Mutation("F13", f"{_DATA}/splitting.py", '    return _hash("source", pair.source, seed), _hash("target", pair.target, seed)', '    return _hash("source", pair.source, seed), _hash("source", pair.source, seed)'),
-    Mutation("F13", f"{_DATA}/splitting.py", "    taken = set(held_out[0]) | set(held_out[1])\n", "    taken = set(held_out[0])\n"),
+    Mutation("F13", f"{_DATA}/splitting.py", "        for key in own:\n", "        for key in own[:1]:\n"),
     Mutation("F14", f"{_NN}/functional.py", "return 1.0 / math.sqrt(query.shape[-1]) if", "return 1.0 / query.shape[-1] if"),
     Mutation("F15", f"{_NN}/multi_head_attention.py", "            self.in_projection = Linear(widths[0], sum(outputs), bias=bias)\n", "            self.in_projection = Linear(widths[0], sum(outputs), bias=bias).requires_grad_(False)\n"),
     Mutation("F16", f"{_EXPLAIN}/trace.py", "        total=weighted.sum(axis=0),", "        total=weighted.round(3).sum(axis=0),"),

@@ -202,6 +202,7 @@ class BlockSettings:
         return DisentangledScore(num_heads, head_dim, self.relative_span, self.relative_range)
 
     def feed_forward(self, model_dim: int, feed_forward_dim: int) -> FeedForward | GatedFeedForward:
+        """Build the feed-forward network of a block."""
         if self.activation in GATES:
             return GatedFeedForward(model_dim, feed_forward_dim, activation=self.activation)
         return FeedForward(model_dim, feed_forward_dim, activation=self.activation)

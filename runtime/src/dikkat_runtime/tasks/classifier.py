@@ -157,6 +157,7 @@ class Classifier(OpenedModel):
 
     @classmethod
     def of_request(cls, request: EngineRequest) -> Self:
+        """Return the classifier that is asked for; raises as `load`."""
         run, config = request.run, request.config
         computing: ClassifyingEngine = open_engine(request, native_classifier)
         settings = section(config, "classifier", run)

@@ -89,6 +89,7 @@ class Generator(OpenedModel):
 
     @classmethod
     def of_request(cls, request: EngineRequest) -> Self:
+        """Return the language model that is asked for; raises as `load`."""
         run, config = request.run, request.config
         computing: WritingEngine = open_engine(request, native_language_model)
         head_config = section(config, "language_model", run)

@@ -125,6 +125,7 @@ class Translator(OpenedModel):
     def of_request(
         cls, request: EngineRequest, *, limits: ReadingLimits | None = None, all_words: bool = False
     ) -> Self:
+        """Return the translator that is asked for; see `load`."""
         run, config = request.run, request.config
         computing = open_members(request, partial(native_translation, all_words=all_words))
         source, target = load_tokenizers(run, config)
