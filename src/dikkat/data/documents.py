@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import overload
 
 from dikkat.data.disk_arrays import DiskFile
-from dikkat.data.splitting import near_key
+from dikkat.data.near_duplicates import near_key
 from dikkat_runtime.errors import DataError, MissingInputError, unreadable
 from dikkat_runtime.text.packed import without_packing
 from dikkat_runtime.text.text_files import read_lines

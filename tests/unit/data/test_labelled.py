@@ -10,7 +10,8 @@ import pytest
 
 from dikkat.config import DataConfig, TokenizerConfig
 from dikkat.data.labelled import LabelledText, read_labelled
-from dikkat.data.splitting import near_key, split_texts
+from dikkat.data.near_duplicates import near_key
+from dikkat.data.splitting import split_texts
 from dikkat_runtime.errors import DataError, UsageError
 from dikkat_runtime.tasks.classifier import kept_ids
 from dikkat_runtime.text.tokenizer import Tokenizer

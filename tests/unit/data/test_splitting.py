@@ -12,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dikkat.config import DataConfig
+from dikkat.data.near_duplicates import near_key
 from dikkat.data.pairs import Pair
 from dikkat.data.readers import read_pairs
-from dikkat.data.splitting import HeldOut, near_key, split_pairs
+from dikkat.data.splitting import HeldOut, split_pairs
 from dikkat_runtime.errors import DataError
 
 _TATOEBA = Path(__file__).parents[4] / "shared" / "data" / "tatoeba" / "eng-tur.tsv.gz"

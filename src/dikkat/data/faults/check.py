@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from dikkat.data.alignment import Scores, SketchBuilder, Sketches, agreement, length_ratio
 from dikkat.data.faults.pair_checks import Fault, later_fault, own_fault
 from dikkat.data.languages import are_alike, guess_language, language_scores, languages_known
+from dikkat.data.near_duplicates import near_key
 from dikkat.data.pairs import Pair
-from dikkat.data.splitting import near_key
 from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.text.pair_faults import is_copy
 
