@@ -99,10 +99,10 @@ HAND = [
     Mutation("B17", "src/dikkat/lessons/classroom/scratch.py", "[head[part] for part in range(3) for head in heads]", "[head[part] for head in heads for part in range(3)]"),
     Mutation("B18", "src/dikkat/lessons/classroom/scratch.py", "        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n        mixing = nn.Linear(d_out, d_out)\n", "        mixing = nn.Linear(d_out, d_out)\n        _copy(self.attention, _linears(d_in, d_out, qkv_bias))\n"),
     Mutation("B21", f"{_NN}/torch_weights.py", '    ("out_proj.bias", ("out_projection.bias",)),\n', ""),
-    Mutation("B23", f"{_EXPLAIN}/steps.py", "steps=(_scores(trace, full), _weights(trace), _context(trace, full))", "steps=(_scores(trace, full), _context(trace, full))"),
+    Mutation("B23", f"{_EXPLAIN}/three_steps.py", "steps=(_scores(trace, full), _weights(trace), _context(trace, full))", "steps=(_scores(trace, full), _context(trace, full))"),
     Mutation("D8", f"{_EXPLAIN}/trace.py", "    scaled = scores * cell.beta\n", "    scaled = scores\n"),
-    Mutation("D9", f"{_EXPLAIN}/steps.py", "DROWNED = 0.001", "DROWNED = 0.01"),
-    Mutation("D9", f"{_EXPLAIN}/steps.py", "DROWNED = 0.001", "DROWNED = 0.0001"),
+    Mutation("D9", f"{_EXPLAIN}/six_steps.py", "DROWNED = 0.001", "DROWNED = 0.01"),
+    Mutation("D9", f"{_EXPLAIN}/six_steps.py", "DROWNED = 0.001", "DROWNED = 0.0001"),
     Mutation("D10", f"{_EXPLAIN}/trace.py", "        total=weighted.sum(axis=0),", "        total=weighted[:-1].sum(axis=0),"),
     Mutation("D11", f"{_EXPLAIN}/trace.py", "    weights = exponentials / total if", "    weights = exponentials / exponentials.max() if"),
 ]  # fmt: skip
@@ -199,9 +199,9 @@ SETS = [
     Mutation("D7", f"{_EXPLAIN}/trace.py", "if additive else cell.query * cell.keys", "if additive else cell.keys * cell.keys"),
     Mutation("D13", f"{_EXPLAIN}/attention_map.py", "        peaks = (peak(attention_map, row) for attention_map in heads)\n", "        peaks = (peak(heads[0], row) for _ in heads)\n"),
     Mutation("D13", f"{_EXPLAIN}/attention_map.py", "    index = int(attention_map.weights[row].argmax())\n", "    index = int(attention_map.weights[row].argmin())\n"),
-    Mutation("D18", f"{_EXPLAIN}/steps.py", "            _softmax(trace),\n", ""),
+    Mutation("D18", f"{_EXPLAIN}/six_steps.py", "            _softmax(trace),\n", ""),
     Mutation("D18", f"{_EXPLAIN}/locale/tr/LC_MESSAGES/explain.po", '"Kodlayıcının özdikkati"', '"Kodlayıcının öz dikkati"'),
-    Mutation("D18", f"{_EXPLAIN}/steps.py", '        "query": cell.query_token,\n        "layer": traced.layer + 1,\n', '        "query": cell.query_token,\n        "layer": traced.layer,\n'),
+    Mutation("D18", f"{_EXPLAIN}/six_steps.py", '        "query": cell.query_token,\n        "layer": traced.layer + 1,\n', '        "query": cell.query_token,\n        "layer": traced.layer,\n'),
 ]  # fmt: skip
 
 PICTURES = [
@@ -257,7 +257,7 @@ FAULTS = [
     Mutation("F22", f"{_NN}/multi_head_attention.py", "                k, v = cache.append(k, v)\n", "                cache.append(k, v)\n"),
     Mutation("F23", f"{_EXPLAIN}/word_vectors.py", "_stacked(words, [vector for _, vector in named]), tuple(missing)\n", "_stacked(words, [vector for _, vector in named]), ()\n"),
     Mutation("B2", f"{_EXPLAIN}/word_vectors.py", "left_out = () if named is tokens else tuple(token for token in tokens if not _is_word(token))", "left_out = ()"),
-    Mutation("F23", f"{_EXPLAIN}/steps.py", "            *((msg(\"{tokens} has no vector and is left out.\", left_out),) if left_out else ()),\n", ""),
+    Mutation("F23", f"{_EXPLAIN}/three_steps.py", "            *((msg(\"{tokens} has no vector and is left out.\", left_out),) if left_out else ()),\n", ""),
     Mutation("F24", f"{_EXPLAIN}/locale/tr/LC_MESSAGES/explain.po", '"Kodçözücünün maskeli özdikkati"', '"Kodçözücünün maskeli kendi kendine dikkati"'),
     Mutation("F25", f"{_NN}/layers.py", "        return kernel.dropout(x, self.probability if self.training else 0.0)\n", "        return kernel.dropout((1.0 - self.probability) * x, self.probability if self.training else 0.0)\n"),
     Mutation("F28", f"{_NN}/named_positions.py", '"sinusoidal": lambda model_dim, _: SinusoidalPositions(model_dim)', '"sinusoidal": lambda model_dim, max_positions: LearnedPositions(model_dim, max_positions)'),
