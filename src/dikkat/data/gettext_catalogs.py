@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from dikkat.data.languages import GETTEXT
 from dikkat.data.pairs import Pair
 from dikkat_runtime.documents.messages import WRAPPED, PluralRule
 from dikkat_runtime.documents.po import charset_of_catalog, parse_mo
@@ -42,8 +41,6 @@ def read_catalogs(language: str, roots: Sequence[Path] | None = None) -> Iterato
     A catalog that cannot be read is left out, and their number is logged as a warning.
     Raises `UsageError` at once for what is not language code, and `MissingInputError` for one without catalogs.
     """
-    if not language:
-        raise UsageError("{gettext} needs a language, as in {gettext}fr", GETTEXT)
     if not _LANGUAGE.fullmatch(language):
         raise UsageError('"{language}" is not a language code; write it like fr, tr or pt_BR', language)
     folders = list(_system_roots() if roots is None else roots)

@@ -107,7 +107,7 @@ def read_inputs(
     for names in groups:
         name, kind = names[0], _suffix(names[0])
         if name.startswith(GETTEXT):
-            pairs = read_catalogs(name.removeprefix(GETTEXT))
+            pairs = _read_catalogs(name.removeprefix(GETTEXT))
         elif len(names) == 2:
             paths = Path(name), Path(names[1])
             read_as = find_format(name)
@@ -207,6 +207,12 @@ def table_kind(name: str) -> str:
 
 def _suffix(name: str) -> str:
     return Path(without_packing(Path(name)).lower()).suffix
+
+
+def _read_catalogs(language: str) -> Iterator[Pair]:
+    if not language:
+        raise UsageError("{gettext} needs a language, as in {gettext}fr", GETTEXT)
+    return read_catalogs(language)
 
 
 def _read_aligned(source: Path, target: Path, lenient: bool) -> Iterator[Pair]:
