@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from dikkat.interop.parity import whole_folder
 from dikkat.run_directory.directory import write_manifest
@@ -129,6 +130,4 @@ def _in_bytes(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _encoded(arrays: Mapping[str, Array], notes: Mapping[str, str]) -> bytes:
-    import torch
-
     return encode_tensors({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}, notes)

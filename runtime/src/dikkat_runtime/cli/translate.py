@@ -27,6 +27,7 @@ from dikkat_runtime.cli.streams import NoReaderError, is_interactive, print_rema
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.notices import counted
+from dikkat_runtime.text.text_files import decode_lines, read_lines
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.translation import Align, Translate
@@ -237,8 +238,6 @@ def _write(translations: Iterator[Translation], every: int, style: OutputStyle, 
 
 
 def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str]:
-    from dikkat_runtime.text.text_files import decode_lines, read_lines
-
     if file is not None:
         return read_lines(file, skip=skip)
     return decode_lines(sys.stdin.buffer, msg("standard input"), skip=skip)
