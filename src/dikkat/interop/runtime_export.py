@@ -10,7 +10,7 @@ import torch
 
 from dikkat.interop.parity import whole_folder
 from dikkat.run_directory.directory import write_manifest
-from dikkat.run_directory.tensor_files import NOTES, encode_tensors, quantize_rows, read_metadata
+from dikkat.run_directory.tensor_files import encode_tensors, quantize_rows, read_metadata
 from dikkat_runtime.engine.options import NativePrecision
 from dikkat_runtime.engine.precision import RECORD, PrecisionName, choose_precision
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST
@@ -34,6 +34,7 @@ from dikkat_runtime.run.parts import (
 from dikkat_runtime.run.weights import (
     ADAPTS,
     EXPORTED_FROM,
+    NOTES,
     SCALE,
     STORED_PRECISION,
     read_arrays,
