@@ -56,11 +56,9 @@ class Message(str):
         return type(self), (self.template, self.values)
 
     def __add__(self, other: str) -> Message:
-        """Return the message with a text after it."""
         return joined("", (self, other))
 
     def __radd__(self, other: str) -> Message:
-        """Return the message with a text before it."""
         return joined("", (other, self))
 
 

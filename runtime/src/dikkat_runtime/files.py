@@ -75,17 +75,24 @@ def temporary_name(path: Path) -> Path:
     return path.with_name(f"{TEMPORARY_PREFIX}{path.name}-{os.urandom(4).hex()}")
 
 
-def write_atomically(path: Path, content: bytes) -> None:
-    """Replace the file `path` with `content`, or leave it as it was. Raises `DiskError` or `CannotCreateError`."""
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """Yield the name of a new file that replaces `path` only if no error is raised."""
     with write_errors(path):
         temporary = temporary_next_to(path)
         try:
-            write_new(temporary, content)
+            yield temporary
             os.replace(temporary, path)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Replace the file `path` with `content`, or leave it as it was. Raises `DiskError` or `CannotCreateError`."""
+    with _replacing(path) as temporary:
+        write_new(temporary, content)
 
 
 @contextmanager
@@ -94,18 +101,10 @@ def write_streaming(path: Path) -> Iterator[TextIO]:
 
     Raises `DiskError` or `CannotCreateError`.
     """
-    with write_errors(path):
-        temporary = temporary_next_to(path)
-        try:
-            with temporary.open("x", encoding="utf-8", errors="replace", newline="") as file:
-                yield file
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(temporary, path)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
-        sync_directory(path.parent)
+    with _replacing(path) as temporary, temporary.open("x", encoding="utf-8", errors="replace", newline="") as file:
+        yield file
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def probe_next_to(path: Path) -> None:

@@ -36,12 +36,6 @@ def add_catalogs(folder: Path) -> None:
         _catalog.cache_clear()
 
 
-def set_language(code: str) -> None:
-    """Choose the spoken language. Raises `UsageError` for one that there is no catalog of."""
-    spoken_in(code)
-    _chosen[:] = [code]
-
-
 def spoken_in(code: str) -> Say:
     """Return what turns messages into a language. Raises `UsageError` for one that there is no catalog of."""
     if code not in LANGUAGES:
@@ -82,7 +76,8 @@ def pop_language_option(arguments: Sequence[str]) -> list[str]:
             return [*kept, word, *words]
         name, has_value, code = word.partition("=")
         if name == "--language":
-            set_language(code if has_value else next(words, ""))
+            spoken_in(code := code if has_value else next(words, ""))
+            _chosen[:] = [code]
         else:
             kept.append(word)
     return kept

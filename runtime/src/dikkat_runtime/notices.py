@@ -35,19 +35,16 @@ def listen(listener: Listener | None) -> None:
 
 
 def compiling(done: int, total: int) -> None:
-    """Call `Listener.compiling` of the listener, if any."""
     for listener in _listeners:
         listener.compiling(done, total)
 
 
 def stopped_compiling() -> None:
-    """Call `Listener.stopped_compiling` of the listener, if any."""
     for listener in _listeners:
         listener.stopped_compiling()
 
 
 def note(text: str) -> None:
-    """Call `Listener.note` of the listener, if any."""
     for listener in _listeners:
         listener.note(text)
 

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, cast, get_ar
 
 from dikkat.cli.progress import Announced, print_torch_engine
 from dikkat_runtime.cli.options import Argument, Option
-from dikkat_runtime.cli.streams import print_note, print_written
+from dikkat_runtime.cli.streams import print_note, print_report, print_written
 from dikkat_runtime.engine.options import MAX_BEAMS, BeamOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
-from dikkat_runtime.localization import language, localized
+from dikkat_runtime.files import probe_next_to, write_errors
+from dikkat_runtime.localization import language, localized, visible
+from dikkat_runtime.text.text_files import decode_lines
 
 if TYPE_CHECKING:
     from dikkat.explain.attention_map import Kind, SentenceMaps, Stack
@@ -127,7 +129,6 @@ def _show_over_training(run: Path, out: Path | None, sentence: str | None, optio
     """Show the maps that a run has kept while it was trained."""
     from dikkat.cli.heads import TARGETS
     from dikkat.tasks.inspection.over_training import OverTraining
-    from dikkat_runtime.cli.streams import print_report
 
     if sentence is not None:
         raise UsageError("--over-training shows the sentences that the run has kept; leave the text out")
@@ -147,7 +148,6 @@ def _show_over_training(run: Path, out: Path | None, sentence: str | None, optio
 def _opened(run: Path, out: Path | None) -> Any:
     """Return the model of a run, after a look at whether the output can be written."""
     from dikkat.tasks.kinds import load
-    from dikkat_runtime.files import probe_next_to, write_errors
 
     if out is not None:
         with write_errors(out):
@@ -241,8 +241,6 @@ def _sentences(sentence: str) -> Iterator[str]:
     if sentence != "-":
         yield sentence
         return
-    from dikkat_runtime.text.text_files import decode_lines
-
     number = 0
     for number, line in enumerate(decode_lines(sys.stdin.buffer, msg("standard input")), start=1):
         if not line.strip():
@@ -352,7 +350,6 @@ def _selected(maps: SentenceMaps, choices: list[Choice]) -> SentenceMaps:
 
 def _print_tables(recorded: Iterator[SentenceMaps]) -> None:
     from dikkat.explain.attention_map import peak_lines
-    from dikkat_runtime.cli.streams import print_report
 
     for number, maps in enumerate(recorded):
         print_report([""] if number else [])
@@ -367,7 +364,6 @@ def _write(recorded: Iterator[SentenceMaps], out: Path, name: str, words: bool) 
     from dikkat.explain.map_files import write_alignment, write_json, write_npz
     from dikkat.explain.notebook import explorer_of
     from dikkat.explain.plots import plot_heads
-    from dikkat_runtime.localization import visible
 
     suffix = out.suffix.lower()
     is_picture = suffix in PICTURES

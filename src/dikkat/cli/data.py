@@ -13,7 +13,7 @@ from dikkat_runtime.cli.progress import WorkProgress
 from dikkat_runtime.cli.streams import print_json, print_remark, print_report, print_written, terminal
 from dikkat_runtime.engine.options import BeamOptions, Precision
 from dikkat_runtime.errors import CannotCreateError, UsageError, msg, plural
-from dikkat_runtime.files import probe_next_to, write_errors
+from dikkat_runtime.files import probe_next_to, write_atomically, write_errors
 
 
 def check_table(out: Path, option: str) -> None:
@@ -116,7 +116,6 @@ def diversify(
     check_table(out, "--out")
     from dikkat.data.readers import LanguageChoice, read_pairs
     from dikkat.tasks.translation.synthetic import check_directions, diversify
-    from dikkat_runtime.files import write_atomically
     from dikkat_runtime.tasks.translator import Translator
 
     there, back = (Translator.load(run, precision, device) for run in (forward, backward))
@@ -166,7 +165,6 @@ def check(
     from dikkat.data.faults.files import CheckRequest, check_files, left_out_path, write_cleaned
     from dikkat.explain.pictures import PAGES, check_format
     from dikkat.explain.report.run_page import data_page, data_report
-    from dikkat_runtime.files import write_atomically
 
     if out is not None:
         check_format(out, PAGES)

@@ -2,19 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from dikkat.cli.training import parse_settings
-from dikkat.config import build_config, merge
+from dikkat.config import ModelConfig, build_config, merge
 from dikkat.config import preset as settings_of
 from dikkat.config.settings import read_toml
 from dikkat_runtime.cli.options import Argument, Option
 from dikkat_runtime.cli.program import Group
 from dikkat_runtime.cli.streams import print_report, print_written
 from dikkat_runtime.errors import UsageError, msg
-
-if TYPE_CHECKING:
-    from dikkat.config import ModelConfig
 
 
 def model(
@@ -53,7 +50,7 @@ def model(
     print_written(out)
 
 
-def _of_settings(name: str | None, file: Path | None, assignments: list[str]) -> "tuple[ModelConfig, str]":
+def _of_settings(name: str | None, file: Path | None, assignments: list[str]) -> tuple[ModelConfig, str]:
     """The vocabulary is as large as the tokenizer may make it, unless it is set."""
     if name is None and file is None and not assignments:
         raise UsageError("name what to draw: a run directory, --preset NAME, --config FILE or --set")

@@ -79,7 +79,7 @@ def explain(
 def _explain_words(
     sentence: str, query: str | None, typed: list[str], file: Path | None, beta: float | None, full: bool
 ) -> tuple[Explanation, Trace]:
-    from dikkat.explain.steps import render_three_steps
+    from dikkat.explain.three_steps import render_three_steps
     from dikkat.explain.trace import trace_cell
     from dikkat.explain.word_vectors import known_vectors, typed_vectors
 
@@ -119,7 +119,7 @@ def _explain_model(
 ) -> tuple[Explanation, ModelTrace]:
     stack, layer, head, kind = cell_options
     from dikkat.cli.attend import sentences_of
-    from dikkat.explain.steps import render_six_steps, word_step
+    from dikkat.explain.six_steps import render_six_steps, word_step
     from dikkat.nn.recorder import MapName
     from dikkat.tasks.inspection.arithmetic import explain_cell
     from dikkat.tasks.kinds import load

@@ -94,7 +94,6 @@ class TrainProgress:
         self.console.print(escape(visible(text)))
 
     def step(self, report: StepReport) -> None:
-        """Show one more update."""
         self._recent.append((report.count, report.seconds, report.loss))
         count, seconds, losses = (sum(column) for column in zip(*self._recent, strict=True))
         left = "" if report.seconds_left is None else msg(", {time} left", clock_time(report.seconds_left))

@@ -168,7 +168,6 @@ class _Board:
         return self._codes, self._is_said
 
     def stop(self) -> None:
-        """Ask all ranks to stop."""
         self._should_stop = True
 
 

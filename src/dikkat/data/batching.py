@@ -121,7 +121,6 @@ class BatchPlan:
 
     @property
     def batches_per_epoch(self) -> int:
-        """Return the number of batches in any epoch."""
         return len(self._cuts) - 1
 
     def epoch(self, number: int) -> Iterator[IntArray]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import overload
 
 from dikkat.data.disk_arrays import DiskFile
-from dikkat.data.splitting import near_key
+from dikkat.data.near_duplicates import near_key
 from dikkat_runtime.errors import DataError, MissingInputError, unreadable
 from dikkat_runtime.text.packed import without_packing
 from dikkat_runtime.text.text_files import read_lines
@@ -57,12 +57,10 @@ class StoredText(Sequence[str]):
 
     @property
     def size(self) -> int:
-        """Return the number of characters."""
         return sum(count for _, _, count in self._spans)
 
     @property
     def num_bytes(self) -> int:
-        """Return the number of bytes in UTF-8."""
         return sum(stop - start for start, stop, _ in self._spans)
 
     def cut(self, index: int) -> tuple[StoredText, StoredText]:
@@ -128,7 +126,6 @@ class Document:
 
     @property
     def size(self) -> int:
-        """Return the number of characters."""
         return self.pieces.size
 
 

@@ -109,7 +109,6 @@ class LabelledText(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Return the label of a text that has one."""
         return self.labels[0]
 
 
@@ -228,7 +227,6 @@ class StoredLabels(MappedPairs[LabelledText]):
 
     @property
     def texts(self) -> Sequence[str]:
-        """Return the texts without their labels."""
         return side_texts(self._pairs, "target")
 
     def without(self, dropped: NDArray[np.int64]) -> "StoredLabels":

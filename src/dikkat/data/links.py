@@ -36,7 +36,6 @@ class BatchLinks:
 
     @property
     def num_rows(self) -> int:
-        """Return how many rows are linked."""
         return int(self.groups[-1]) + 1 if len(self.groups) else 0
 
 
@@ -48,7 +47,6 @@ class Links:
 
     @property
     def num_pairs(self) -> int:
-        """Return how many pairs have a link."""
         return len(np.unique(self._links[:, 0]))
 
     @classmethod

@@ -40,7 +40,6 @@ class Census:
     """What else was met, how often."""
 
     def line(self) -> str:
-        """Return all counts in one line."""
         between = (
             msg(" of {sources} and {targets}", self.languages[0] or "?", self.languages[1] or "?")
             if any(self.languages)

@@ -172,7 +172,6 @@ class SentenceMaps(Sequence[AttentionMap]):
 
 
 def map_key(attention_map: AttentionMap) -> MapKey:
-    """Return the key of a map."""
     return attention_map.stack, attention_map.kind, attention_map.layer, attention_map.head
 
 

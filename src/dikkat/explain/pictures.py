@@ -185,7 +185,6 @@ def printable(text: str, longest: int) -> str:
 
 
 def new_figure(size: tuple[float, float]) -> Figure:
-    """Return an empty figure of `size` inches."""
     # Not pyplot: it keeps figures and a display in global state, a server thread has neither.
     from matplotlib.figure import Figure
 

@@ -51,13 +51,13 @@ class WordVectors:
         `query` is a word, or a number from 1; by default it is the textbook's own, else the first word. Raises
         `UsageError` for an unknown one.
         """
-        index = self._default_query() if query is None else find_query(query, self.words)
+        if query is None:
+            known = [word.casefold() for word in self.words]
+            index = next((known.index(word) for word in _DEFAULT_QUERIES if word in known), 0)
+        else:
+            index = find_query(query, self.words)
         vectors = self.vectors
         return Cell(index + 1, self.words[index], self.words, vectors[index], vectors, vectors, beta)
-
-    def _default_query(self) -> int:
-        known = [word.casefold() for word in self.words]
-        return next((known.index(word) for word in _DEFAULT_QUERIES if word in known), 0)
 
 
 def split_words(sentence: str) -> list[str]:

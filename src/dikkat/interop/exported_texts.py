@@ -22,7 +22,6 @@ _FOLDER = Path(__file__).with_name("texts")
 
 
 def template(name: str) -> str:
-    """Return the template in a file of the package."""
     return (_FOLDER / name).read_text(encoding="utf-8")
 
 
@@ -78,7 +77,6 @@ TABLE_ROWS = 1024
 
 
 def tokenizer_files(translator: TrainedTranslator) -> dict[str, Mapping[str, Any]]:
-    """Return the tokenizers of a folder, by their names."""
     settings = translator.tokenizer_settings
     longest, add_eos = longest_text(translator), translator.model.add_source_eos
     files: dict[str, Mapping[str, Any]] = {**fast_tokenizer_files(settings[0], longest, add_eos=add_eos)}

@@ -101,7 +101,6 @@ class ForeignTranslator:
 
     @property
     def parameters(self) -> int:
-        """Return the number of parameters."""
         return sum(tensor.numel() for tensor in self.weights.values())
 
     @property
@@ -154,7 +153,6 @@ def checked_settings(kind: type[Settings], values: Mapping[str, object], path: P
 
 
 def imported_card(name: str, kind: str, parameters: int, source: str, left_out: str, command: str) -> str:
-    """Return the card of a run that was imported."""
     return (
         f"# {name}\n\nA {kind} of {parameters:,} parameters, imported from {source} and not trained here."
         f" Its data, scores and licence are those of the source.\n{left_out}\n```\n{command}\n```\n"

@@ -68,7 +68,6 @@ class Imported:
 
     @property
     def parameters(self) -> int:
-        """Return the number of parameters."""
         return sum(tensor.numel() for tensor in self.weights.values())
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
 from dikkat.interop.parity import whole_folder
 from dikkat.run_directory.directory import write_manifest
-from dikkat.run_directory.tensor_files import NOTES, encode_tensors, quantize_rows, read_metadata
+from dikkat.run_directory.tensor_files import encode_tensors, quantize_rows, read_metadata
 from dikkat_runtime.engine.options import NativePrecision
 from dikkat_runtime.engine.precision import RECORD, PrecisionName, choose_precision
 from dikkat_runtime.engine.shortlist import OWNER, SHORTLIST
@@ -33,6 +34,7 @@ from dikkat_runtime.run.parts import (
 from dikkat_runtime.run.weights import (
     ADAPTS,
     EXPORTED_FROM,
+    NOTES,
     SCALE,
     STORED_PRECISION,
     read_arrays,
@@ -129,6 +131,4 @@ def _in_bytes(arrays: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def _encoded(arrays: Mapping[str, Array], notes: Mapping[str, str]) -> bytes:
-    import torch
-
     return encode_tensors({name: torch.from_numpy(np.array(array)) for name, array in arrays.items()}, notes)

@@ -23,7 +23,6 @@ _BLOCK = {
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     return {
         "embedding.weight": "tok_emb.weight",
         "positions.embedding": "pos_emb.weight",

@@ -81,7 +81,6 @@ class TrainedClassifier:
 
     @property
     def is_multi_label(self) -> bool:
-        """Return whether a text has any number of labels."""
         return self.head.objective == "multi_label"
 
     @property

@@ -78,11 +78,9 @@ class DenseSampledGradient:
     """float32, (N, V)."""
 
     def times(self, weight: Float[Tensor, "V D"], begin: Float[Tensor, "D"]) -> Float[Tensor, "N D"]:
-        """Multiply this matrix by `weight` and add the float32 `begin` to every row."""
         return torch.addmm(begin, self.matrix, weight.float()).to(weight.dtype)
 
     def add_transposed_times(self, hidden: Float[Tensor, "N D"], out: Float[Tensor, "V D"]) -> None:
-        """Add this matrix, transposed, times `hidden` to the float32 `out`."""
         out.addmm_(self.matrix.t(), hidden.float())
 
 

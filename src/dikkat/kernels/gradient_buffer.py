@@ -70,5 +70,4 @@ def claim(buffer: GradientBuffer | None, rows: slice | None) -> Tensor | None:
 
 
 def grad_buffer(parameter: Tensor | None) -> GradientBuffer | None:
-    """Return the buffer of a parameter; None where it has none."""
     return getattr(parameter, _ATTRIBUTE, None)

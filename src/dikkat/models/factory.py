@@ -146,17 +146,14 @@ class Factory:
         return nn.Sequential(OrderedDict(norm=norm, projection=Linear(width, config.model_dim)))
 
     def encoder(self) -> Encoder:
-        """Build the encoder stack."""
         blocks = [_initialized(self.encoder_block(layer)) for layer in range(self.config.encoder_layers)]
         return Encoder(blocks, self.final_norm())
 
     def decoder(self) -> Decoder:
-        """Build the decoder stack."""
         blocks = [_initialized(self.decoder_block(layer)) for layer in range(self.config.decoder_layers)]
         return Decoder(blocks, self.final_norm())
 
     def encoder_block(self, layer: int, *, causal: bool = False) -> EncoderBlock:
-        """Build one encoder block."""
         if self._adds_positions(layer):
             return PositionedEncoderBlock(self.positions(), *self._sizes(), self.block_settings(layer), causal=causal)
         block = EncoderBlock(*self._sizes(), self.block_settings(layer), causal=causal)
@@ -165,7 +162,6 @@ class Factory:
         return block
 
     def decoder_block(self, layer: int) -> CrossAttendingBlock:
-        """Build one decoder block."""
         if self.config.decoder_memory == "ssru":
             return RecurrentDecoderBlock(*self._sizes(), self.block_settings(layer))
         if self._adds_positions(layer):
@@ -174,7 +170,6 @@ class Factory:
 
     def block_settings(self, layer: int = 0) -> BlockSettings:
         # a choice has one name, from the configuration to the part
-        """Return the settings of the blocks of a layer."""
         config = self.config
         settings = BlockSettings(**{field.name: getattr(config, field.name) for field in fields(BlockSettings)})
         if config.layer_kinds is None:
@@ -189,7 +184,6 @@ class Factory:
         return nn.Identity() if self.config.norm_placement == "post" else self.norm()
 
     def norm(self) -> nn.Module:
-        """Build one norm."""
         return named_norm(self.config.norm, self.config.model_dim, self.config.norm_eps)
 
     def output_transform(self) -> nn.Module:

@@ -85,7 +85,6 @@ class StaticState:
         torch.index_select(other._state, 0, index, out=self._state)
 
     def clear(self) -> None:
-        """Begin anew."""
         self._state.zero_()
 
 
@@ -163,7 +162,6 @@ class StackCache:
             layer.reorder(index)
 
     def keep(self, rows: list[int]) -> None:
-        """Keep only these rows."""
         if (keys := self.layers[0]._key) is not None:
             self.reorder(torch.tensor(rows, dtype=torch.int64, device=keys.device))
 

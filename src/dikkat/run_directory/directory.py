@@ -115,7 +115,6 @@ class RunPaths:
 
     @property
     def checkpoints(self) -> Path:
-        """Return the folder of the checkpoints."""
         return self.path / "checkpoints"
 
     def member(self, number: int) -> Path:
@@ -140,7 +139,6 @@ class RunPaths:
 
     @property
     def is_finished(self) -> bool:
-        """Return whether the run is finished."""
         return (self.path / "card.md").exists()
 
     @property

@@ -22,17 +22,13 @@ from dikkat_runtime.files import open_regular, read_regular, reading_errors, wri
 from dikkat_runtime.native.arrays import Array
 from dikkat_runtime.notices import counted
 from dikkat_runtime.run.strict_json import parse_json
+from dikkat_runtime.run.weights import MAX_FILE_SIZE, NOTES, read_file_header
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-MAX_FILE_SIZE = 1 << 40
-MAX_HEADER_SIZE = 4 << 20
-"""Largest header of a file in bytes: 20,000 tensors and more."""
 _WIDTHS = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
-# One metadata key: safetensors writes several in random order, and equal weights should give equal files.
-NOTES = "dikkat"
 
 
 def encode_tensors(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
@@ -106,10 +102,8 @@ def read_metadata(path: Path) -> dict[str, str]:
 def _header(path: Path) -> tuple[dict[str, Any], int]:
     """The header of a file, and how many bytes follow it. Raises `ValueError`, `MissingInputError` or `DataError`."""
     with reading_errors(path), os.fdopen(open_regular(path, MAX_FILE_SIZE), "rb") as file:
-        length = int.from_bytes(file.read(8), "little")
-        if length > MAX_HEADER_SIZE:
-            raise ValueError(f"a header of {length:,} bytes, over the limit of {MAX_HEADER_SIZE:,}")
-        return parse_json(file.read(length)), os.fstat(file.fileno()).st_size - 8 - length
+        header, begin = read_file_header(file)
+        return header, os.fstat(file.fileno()).st_size - begin
 
 
 def _described(value: dict[str, Any], size: int) -> Described:

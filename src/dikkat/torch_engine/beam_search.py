@@ -21,7 +21,7 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from dikkat.torch_engine.ranking import NextTokens, top
+from dikkat.torch_engine.ranking import top
 from dikkat.torch_engine.stepper import CachedModel, Outcome, Stepper, gather_hypotheses, length_penalties, split_ended
 from dikkat_runtime.engine.hypotheses import Hypothesis
 from dikkat_runtime.engine.options import BeamOptions
@@ -97,7 +97,10 @@ def beam_search(
     live, finished = _start(batch_size, options.beam_size, source.device)
     outcomes: list[Outcome] = []
     while True:
-        ranked = best_continuations(stepper.next_tokens(live.tokens.flatten(0, 1)), live)
+        # the best 2k continuations of each sentence (step 1)
+        following = stepper.next_tokens(live.tokens.flatten(0, 1))
+        sums = following.best(live.log_probability, 2 * live.log_probability.shape[1])
+        ranked = Candidates(sums.values, sums.rows, sums.columns)
         if watcher is not None:
             watcher(stepper.sentences, ranked)
         finished = finish(finished, ranked, live, stepper.length, penalties)
@@ -125,12 +128,6 @@ def _start(batch_size: int, beam_size: int, device: torch.device) -> tuple[Live,
     log_probability = log_probability.clone()
     log_probability[:, 0] = 0.0
     return Live(tokens, log_probability), free
-
-
-def best_continuations(following: NextTokens, live: Live) -> Candidates:
-    """Rank the best 2k continuations of each sentence (step 1)."""
-    sums = following.best(live.log_probability, 2 * live.log_probability.shape[1])
-    return Candidates(sums.values, sums.rows, sums.columns)
 
 
 def finish(finished: Finished, ranked: Candidates, live: Live, length: int, penalties: Float[Tensor, "P"]) -> Finished:

@@ -76,12 +76,10 @@ class TorchSteps:
 
     @property
     def length(self) -> int:
-        """Tokens that every row was fed so far."""
         return int(self._cache.length) - self.forced
 
     @torch.inference_mode()
     def step(self, tokens: Sequence[int], *, scored: bool = True) -> Array:
-        """Logits (R, V) of the token that follows `tokens`, one for each row; see `Steps`."""
         ids = torch.tensor(list(tokens), device=self._device)
         with record_attention(self._attending, self._last.__eq__) as recorded:
             states = self._attending.step_states(ids, self._cache)
@@ -100,7 +98,6 @@ class TorchSteps:
         return self._looked_at
 
     def states(self) -> Array:
-        """The states (R, D) that the last logits were made of."""
         return self._states
 
     def _projected(self, states: Float[Tensor, "N D"]) -> Array:
@@ -108,13 +105,11 @@ class TorchSteps:
 
     @torch.inference_mode()
     def project(self, states: Array) -> Array:
-        """The logits (N, V) that states (N, D) make."""
         own = torch.from_numpy(np.ascontiguousarray(states)).to(self._device, self._attending.output_weight.dtype)
         return self._projected(own)
 
     @torch.inference_mode()
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
-        """From now on there are as many rows as `parents`; each goes on from that row, for its source in `owners`."""
         if self._cache is self._single:
             self._cache = _forked(self._single, len(parents))
             self._beam_size = len(parents)
@@ -136,7 +131,6 @@ class TorchSteps:
 
     @torch.inference_mode()
     def rewind(self, length: int) -> None:
-        """Go back to one row of one source, fed `length` tokens, from which all rows have gone on since."""
         if self._single is None:
             model, memory, mask = self._start
             self._single = model.start_cache(memory, mask)
@@ -148,17 +142,14 @@ class TorchSteps:
         """Leave the search to single steps, which every module and hook sees."""
 
     def top(self, values: Array, k: int) -> tuple[Array, Array]:
-        """The `k` largest of each row (N, M) and where they stand, the lowest index first among equals."""
         largest, indices = top(torch.from_numpy(np.ascontiguousarray(values)), k)
         return largest.numpy(), indices.numpy()
 
     def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
-        """The largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
         largest = logits.max(axis=1, keepdims=True)
         return largest, np.log(np.exp(logits - largest).sum(axis=1, keepdims=True))
 
     def token_scores(self, logits: Array, tokens: Array) -> Array:
-        """Log-probability, margin and entropy (N, 3) of one token (N,) of each row (N, M); see `Steps`."""
         rows = np.arange(len(tokens))
         scores = logits - np.add(*self.log_normalizers(logits))
         others = scores.copy()
@@ -253,7 +244,6 @@ class TorchEngine:
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, best first; see `Engine`."""
         constraints, neighbours = asked.constraints, asked.neighbours
         has_neighbours = any(own is not None for own in neighbours) and not isinstance(options, SamplingOptions)
         if constraints is not None or has_neighbours:
@@ -265,7 +255,6 @@ class TorchEngine:
 
     @torch.inference_mode()
     def steps(self, memory: Memory, beam_size: int, neighbours: Sequence[Neighbours | None] = ()) -> TorchSteps:
-        """Single steps over sources that are read, with so many rows for each."""
         states, mask = self._on_device(memory)
         model = _EncodedModel(self.model, states, self._where)
         return TorchSteps(model, self.model, states, mask, beam_size, neighbours, self._where)

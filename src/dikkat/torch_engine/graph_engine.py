@@ -107,7 +107,6 @@ class GraphEngine(TorchEngine):
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
-        """The hypotheses of each source, best first; see `Engine`."""
         states, mask = self._on_device(memory)
         results: list[list[Hypothesis]] = []
         has_neighbours = any(own is not None for own in asked.neighbours)

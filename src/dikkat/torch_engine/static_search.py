@@ -292,7 +292,6 @@ class GreedySearch(StaticSearch):
         """Leave all as it is: later steps write after the end, and add nothing to the log-probability."""
 
     def outcome(self, sentences: Int[Tensor, "N"], fed: int) -> Outcome:
-        """Return the hypotheses of these sentences after `fed` steps, on the processor; all of them are over."""
         # (L, N, 1) -> (N, 1, L)
         tokens = self.written[:fed].index_select(1, sentences).cpu().long().permute(1, 2, 0)
         lengths = self.over_at[sentences].cpu()[:, None]
@@ -328,7 +327,6 @@ class BeamSearch(StaticSearch):
         """Lengths with the end token; slots of the hypotheses that ended, among those of the step before."""
 
     def start(self, caps: Sequence[int], alpha: float) -> None:
-        """Begin sentences that may have `caps` tokens; further ones in the batch are over at once."""
         super().start(caps, alpha)
         self.log_probability[:, 1:] = _NEVER
         self.log_probability.masked_fill_(self.over[:, None], _NEVER)
@@ -376,7 +374,6 @@ class BeamSearch(StaticSearch):
         self.log_probability.masked_fill_((over_now | self.over)[:, None], _NEVER)
 
     def outcome(self, sentences: Int[Tensor, "N"], fed: int) -> Outcome:
-        """Return the hypotheses of these sentences after `fed` steps, on the processor; all of them are over."""
         written, parents = (
             steps[:fed].index_select(1, sentences).cpu().long() for steps in (self.written, self.written_parents)
         )

@@ -115,7 +115,6 @@ class TorchTexts:
 
     @torch.inference_mode()
     def hidden(self, rows: Rows) -> Memory:
-        """The state of every id."""
         states = self._compute(*self._padded(rows))
         return Memory(states.float().cpu().numpy(), tuple(map(len, rows)))
 
@@ -140,7 +139,6 @@ class TorchClassifier(TorchTexts):
 
     @torch.inference_mode()
     def logits(self, rows: Rows, shown: Array | None = None) -> Array:
-        """Compute the logits (B, C) of each text, or (B, S, C) of every id; see `ClassifyingEngine`."""
         tokens, mask = self._padded(rows)
         mask = mask if shown is None else mask & torch.from_numpy(shown).to(self._device)
         return require_finite(self._model(tokens, mask).float().cpu().numpy(), self.where)
@@ -163,7 +161,6 @@ class TorchLanguageModel(TorchTexts):
 
     @torch.inference_mode()
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
-        """Negative log-likelihood of ids (B, T+1) after the first of each window and those `skipped`."""
         model, tokens = self._model, torch.from_numpy(windows).to(self._device)
         states = model.hidden(tokens[:, :-1])
         fresh = torch.arange(states.shape[1])[None, :] >= torch.tensor(list(skipped))[:, None]
@@ -176,7 +173,6 @@ class TorchLanguageModel(TorchTexts):
         return total
 
     def start_cache(self) -> StackCache:
-        """Return a cache of no position."""
         return StackCache(len(self._model.decoder.blocks))
 
     @torch.inference_mode()

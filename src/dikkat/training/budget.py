@@ -140,7 +140,6 @@ class ValidationPlan:
 
     @property
     def time_budget(self) -> TimeBudget | None:
-        """The budget, where it is one of time."""
         return self.budget if isinstance(self.budget, TimeBudget) else None
 
     @property
@@ -227,7 +226,6 @@ class RunTimer:
 
     @contextmanager
     def save(self) -> Iterator[None]:
-        """Measure the body as a save."""
         began = self.clock()
         yield
         self._last_save = self.clock()

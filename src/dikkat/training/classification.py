@@ -119,7 +119,6 @@ class ClassificationTask:
         return tuple(label for label, number in zip(self.labels, counts, strict=True) if not number)
 
     def limit_validation(self, share: float) -> float:
-        """Validate on about that share of the held-out texts; returns the share it came to."""
         self._rows = spread(len(self._validation), share, MIN_TEXTS)
         lengths = self._validation.source_lengths[self._rows]
         self._validation_plan = BatchPlan(lengths, np.zeros_like(lengths), self._tokens_per_batch, seed=0)

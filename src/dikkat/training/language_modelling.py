@@ -71,7 +71,6 @@ class LanguageModelTask:
         return Baseline(-loss, 0.01 * loss, msg("predicting each token by its frequency (loss {loss:.4f})", loss))
 
     def limit_validation(self, share: float) -> float:
-        """Validate on about that share of the held-out text; returns the share it came to."""
         most = min(MAX_VALIDATION_TOKENS, self.held_out.num_tokens)
         self._validation_tokens = min(most, max(MIN_VALIDATION_TOKENS, round(share * most)))
         return self._validation_tokens / most

@@ -71,7 +71,7 @@ class Trainer:
         self.timer.start(self.state.seconds, started)
         try:
             self._begin(should_stop)
-            while not self._is_complete():
+            while not (self._is_over() and (self.state.is_validated or not self.state.updates)):
                 if self.ranks.tick(should_stop()):
                     raise ValidationStoppedError
                 if not self._must_validate():
@@ -180,10 +180,6 @@ class Trainer:
 
     def _must_save(self) -> bool:
         return not self.state.skipped and self.timer.is_time_to_save(self.config.save_minutes)
-
-    def _is_complete(self) -> bool:
-        """Tell whether the end was validated as well."""
-        return self._is_over() and (self.state.is_validated or not self.state.updates)
 
     def save(self) -> None:
         """Write a checkpoint of this very moment, by the first rank. Raises `DiskError`."""

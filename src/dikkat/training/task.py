@@ -24,7 +24,6 @@ T = TypeVar("T")
 
 
 def never() -> bool:
-    """Never ask to stop."""
     return False
 
 

@@ -133,7 +133,6 @@ class TranslationTask:
         return self.validator.baseline()
 
     def limit_validation(self, share: float) -> float:
-        """Validate on about that share of the held-out pairs; returns the share it came to."""
         return self.validator.limit(share)
 
     def validate(self, number: int, should_stop: Stop = never, ranks: Ranks = ONE_PROCESS) -> Validation:

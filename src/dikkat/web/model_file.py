@@ -57,7 +57,6 @@ class WebModel:
         return sum(array.size for array in self.arrays.values())
 
     def encode(self) -> bytes:
-        """Return the bytes of the model file."""
         tensors: dict[str, dict[str, Any]] = {}
         payload = bytearray()
         for name in sorted(self.arrays):

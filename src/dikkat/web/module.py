@@ -24,7 +24,6 @@ SERVICE = ("service.js", "translator_tasks.js", "reader_tasks.js", "worker.js")
 
 
 def engine_script() -> str:
-    """Return the source of the whole engine."""
     return "\n".join(asset(f"engine/{name}") for name in ENGINE)
 
 

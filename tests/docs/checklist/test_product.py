@@ -11,8 +11,8 @@ from tests.unit.models.small import config, real_tokens, shake, small_model, som
 from torch.nn import functional as F
 
 from dikkat.config import ClassifierConfig
+from dikkat.data.near_duplicates import near_key
 from dikkat.data.packing import MASK_ID, Packed, hidden_tokens
-from dikkat.data.splitting import near_key
 from dikkat.models.classifier import EncoderClassifier
 from dikkat.models.factory import build_classifier, build_language_model
 from dikkat.nn import (

@@ -20,7 +20,7 @@ from dikkat.explain.attention_map import AttentionMap
 from dikkat.explain.capture import capture_attention
 from dikkat.explain.explanation import as_table
 from dikkat.explain.plots import plot_heads
-from dikkat.explain.steps import render_six_steps
+from dikkat.explain.six_steps import render_six_steps
 from dikkat.models.encoder_decoder import EncoderDecoder
 from dikkat.models.factory import build_model
 from dikkat.nn import MapName, MultiHeadAttention, SinusoidalPositions, TokenEmbedding, record_attention

@@ -15,7 +15,7 @@ from tests.docs.pages import blocks
 from torch import Tensor, nn
 
 from dikkat.explain.explanation import as_table
-from dikkat.explain.steps import render_three_steps
+from dikkat.explain.three_steps import render_three_steps
 from dikkat.explain.trace import trace_cell
 from dikkat.explain.word_vectors import known_vectors, split_words
 from dikkat.nn import DecoderBlock, EncoderBlock, MultiHeadAttention

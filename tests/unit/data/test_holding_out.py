@@ -21,10 +21,7 @@ def name(number: int) -> str:
 
 def outcome(pairs: list[Pair], config: DataConfig, seed: int, *, joined: bool) -> HeldOut | str:
     try:
-        if not joined:
-            return hold_out_pairs(pairs, config, seed)
-        split = split_pairs(pairs, config, seed)
-        return HeldOut(split.validation, split.test)
+        return (split_pairs if joined else hold_out_pairs)(pairs, config, seed)
     except DataError as error:
         return str(error)
 

@@ -9,7 +9,7 @@ import pytest
 
 from dikkat.config import DataConfig
 from dikkat.data.labelled import LabelledText, require_classes, split_remarks, table_remarks, texts_seen
-from dikkat.data.splitting import split_labelled
+from dikkat.data.labelled_splitting import split_labelled
 from dikkat_runtime.errors import DataError
 
 

@@ -8,7 +8,9 @@ import pytest
 
 from dikkat.config import DataConfig
 from dikkat.data.labelled import LabelledText
-from dikkat.data.splitting import MAX_SHARE, HeldOut, near_key, split_labelled
+from dikkat.data.labelled_splitting import MAX_SHARE, split_labelled
+from dikkat.data.near_duplicates import near_key
+from dikkat.data.splitting import HeldOut
 
 
 def texts(counts: dict[str, int]) -> list[LabelledText]:

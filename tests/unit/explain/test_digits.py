@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from dikkat.explain.steps import dot_product, fixed, plain, trimmed, vector
+from dikkat.explain.written_numbers import dot_product, fixed, plain, trimmed, vector
 
 
 @pytest.mark.parametrize(

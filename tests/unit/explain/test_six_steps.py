@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dikkat.explain.explanation import Explanation, as_html, as_json, as_table
-from dikkat.explain.steps import render_six_steps
+from dikkat.explain.six_steps import render_six_steps
 from dikkat.explain.trace import Cell, ModelTrace, trace_cell
 from dikkat_runtime.localization import spoken_in
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from dikkat.explain.explanation import Explanation, as_html, as_json, as_table
-from dikkat.explain.steps import render_three_steps
+from dikkat.explain.three_steps import render_three_steps
 from dikkat.explain.trace import Trace, trace_cell
 from dikkat.explain.word_vectors import WordVectors, known_vectors, typed_vectors
 from dikkat_runtime.localization import spoken_in

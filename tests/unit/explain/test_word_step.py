@@ -9,7 +9,7 @@ import pytest
 from tests.runtime.runs import SENTENCES, translator_run
 
 from dikkat import Translator
-from dikkat.explain.steps import word_step
+from dikkat.explain.six_steps import word_step
 from dikkat.nn.recorder import MapName
 from dikkat.tasks.inspection.arithmetic import explain_cell
 

@@ -18,8 +18,9 @@ from dikkat.data.documents import Document, StoredText
 from dikkat.models.factory import build_language_model
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.common.settings import Request
-from dikkat.tasks.language_model import train as encoding
-from dikkat.tasks.language_model.train import LanguageModelJob, encoded, vocabulary_texts
+from dikkat.tasks.language_model import encoding
+from dikkat.tasks.language_model.encoding import encoded, vocabulary_texts
+from dikkat.tasks.language_model.train import LanguageModelJob
 from dikkat_runtime.special_tokens import BOS_ID, EOS_ID
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.generator import Generator as LanguageModel

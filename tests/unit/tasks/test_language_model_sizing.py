@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dikkat.config import build_config
 from dikkat.models.factory import Factory
-from dikkat.tasks.language_model.train import language_model_settings
+from dikkat.tasks.language_model.sizing import language_model_settings
 
 AMOUNTS = (0, 299_999, 300_000, 1_000_000, 5_000_000, 50_000_000, 10**10)
 

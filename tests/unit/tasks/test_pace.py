@@ -14,8 +14,8 @@ from dikkat.tasks.common import speed_trial as speed
 from dikkat.tasks.common.card import longer_run
 from dikkat.tasks.common.speed_trial import advised_minutes, needed_updates
 from dikkat.tasks.common.train import TimeLimitWatcher, _minutes_needed
-from dikkat.tasks.language_model import train as language_model_defaults
-from dikkat.tasks.language_model.train import language_model_settings_for
+from dikkat.tasks.language_model import sizing as language_model_defaults
+from dikkat.tasks.language_model.sizing import language_model_settings_for
 from dikkat.tasks.translation import defaults as translator_defaults
 from dikkat.tasks.translation.defaults import settings_for, translator_settings
 from dikkat.training.task import StepReport

@@ -11,7 +11,7 @@ import pytest
 
 from dikkat.config import merge
 from dikkat.data.corpus import Corpus
-from dikkat.data.splitting import near_key
+from dikkat.data.near_duplicates import near_key
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation.defaults import settings_for
 from dikkat.tasks.translation.prepare import TrainRequest, prepare

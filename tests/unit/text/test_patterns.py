@@ -29,7 +29,7 @@ ALLOWED = {
     "tasks/insertion.py": "reads a translation, which is as long as the model allows",
     "text/sentences.py:LAST_WORD": "reads 32 characters",
     "web/reading_table.py:_PART": "reads patterns of our own",
-    "data/splitting.py:_MARKUP": "reads lines of training data, whose length is limited",
+    "data/near_duplicates.py:_MARKUP": "reads lines of training data, whose length is limited",
 }
 """Patterns that the linter does not understand, each with what bounds its time."""
 

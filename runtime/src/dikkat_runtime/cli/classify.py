@@ -189,7 +189,6 @@ class Remarks:
         self._count(cut.fill(most, first, most - first), number, answers.num_tokens > most)
 
     def write(self) -> None:
-        """Write it to standard error."""
         for what, (count, first) in sorted(self.counts.items(), key=lambda item: item[1][1]):
             lines, where = localized(plural(count, "line")), translated("line {first}", first)
             print_note("{lines} {localized} ({where})", lines, localized(what), where)

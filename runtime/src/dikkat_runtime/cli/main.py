@@ -11,6 +11,7 @@ from itertools import takewhile
 from types import ModuleType
 
 from dikkat_runtime.cli.signals import Interrupted, StopSignal, let_signals_kill
+from dikkat_runtime.errors import DiskError, UsageError
 
 
 def main(begin: Callable[[], None] | None = None) -> None:
@@ -109,8 +110,6 @@ def _in_language(arguments: Sequence[str]) -> list[str]:
 
 def _require_text(arguments: Sequence[str]) -> None:
     """Raise `UsageError` for bytes that are not UTF-8, which neither a model nor a run directory can hold."""
-    from dikkat_runtime.errors import UsageError
-
     for argument in arguments:
         if any("\ud800" <= character <= "\udfff" for character in argument):
             raw = argument.encode("utf-8", "surrogateescape")
@@ -124,7 +123,6 @@ def _end(error: BaseException, arguments: Sequence[str]) -> int:
     try:
         from dikkat_runtime.cli.failures import explain_failure
         from dikkat_runtime.cli.streams import NoReaderError, flush_output
-        from dikkat_runtime.errors import DiskError
         from dikkat_runtime.localization import one_visible_line
 
         with suppress(DiskError, NoReaderError):

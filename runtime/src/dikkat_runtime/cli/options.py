@@ -107,7 +107,6 @@ class Parameter:
 
     @property
     def shown_name(self) -> str:
-        """Return the name that messages call it by."""
         return max(self.names, key=len)
 
     def read(self, text: str) -> Any:
@@ -266,7 +265,6 @@ class Command:
         return [*(name for option in self.options() for name in option.names), *HELP[1:]]
 
     def help(self) -> str:
-        """Return the help in the spoken language."""
         tables: dict[str, list[tuple[str, str]]] = {"Arguments": [], "Options": []}
         usage = [self.name, "[OPTIONS]"]
         for parameter in self.parameters:

@@ -61,10 +61,6 @@ class Group:
     function: Callable[[str], Callable[..., Any]]
     """From the name of one of them to its function."""
 
-    def help_of(self, name: str) -> str:
-        """Return what one of the commands does: the first paragraph of its description."""
-        return " ".join((self.function(name).__doc__ or "").partition("\n\n")[0].split())
-
 
 @cache
 def toolkits() -> tuple[ModuleType, ...]:
@@ -137,7 +133,9 @@ def _run(name: str, target: Callable[..., Any] | Group, words: Sequence[str]) ->
         if words[0].startswith("-"):
             raise usage_error(msg("No such option: {name}", words[0].partition("=")[0]), name)
         raise _no_such_command(words[0], target.commands, name)
-    rows = [(part, translated(target.help_of(part))) for part in target.commands]
+    # of each command the first paragraph of its description
+    helps = ((target.function(part).__doc__ or "").partition("\n\n")[0] for part in target.commands)
+    rows = [(part, translated(" ".join(text.split()))) for part, text in zip(target.commands, helps, strict=True)]
     options = [(HELP_ROW[0], translated(HELP_ROW[1]))]
     page = help_page(f"{name} [OPTIONS] COMMAND [ARGS]...", target.help, {"Options": options, "Commands": rows})
     print(page, end="")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from importlib import resources
 from pathlib import Path
 
-from dikkat_runtime.errors import UsageError, msg
+from dikkat_runtime.errors import msg
 from dikkat_runtime.files import write_atomically
 from dikkat_runtime.hints import command
 from dikkat_runtime.localization import language, translated
@@ -15,12 +15,6 @@ from dikkat_runtime.tasks.confidence import CERTAIN
 from dikkat_runtime.tasks.translations import Translation
 
 _HELP = msg("The least sure lines come first. Edit a translation to correct it, save, and run: {command}")
-
-
-def check_review(path: Path) -> None:
-    """Raise `UsageError` for a name that no browser opens as a page."""
-    if path.suffix.lower() not in (".html", ".htm"):
-        raise UsageError("--review writes a page, so {path} must end in .html", path)
 
 
 def write_review(

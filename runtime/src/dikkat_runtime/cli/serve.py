@@ -31,7 +31,6 @@ class Known:
 
     @classmethod
     def all_of(cls, owner: type[Any]) -> "Iterator[Known]":
-        """Yield those of a class."""
         hints = get_type_hints(owner, include_extras=True)
         for known in fields(owner):
             kind, *metadata = get_args(hints[known.name]) or (None,)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import io
+import json
 import math
 import os
 import select
@@ -186,8 +187,6 @@ def print_json(content: Any, indent: int | None = 2, without: Collection[str] = 
 
     A number that JSON does not have is null.
     """
-    import json
-
     text = json.dumps(_plain(content, without), indent=indent, ensure_ascii=False, allow_nan=False)
     # JSON leaves these as they are, and what escapes them for a terminal is not JSON
     print_report([text.translate({code: f"\\u{code:04x}" for code in range(0x7F, 0xA0)})])
@@ -220,7 +219,6 @@ def is_interactive(path: Path | None) -> bool:
 
 
 def print_remark(line: str) -> None:
-    """Write a line to standard error."""
     print(line, file=sys.stderr)
 
 

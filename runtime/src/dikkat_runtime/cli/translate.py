@@ -27,6 +27,7 @@ from dikkat_runtime.cli.streams import NoReaderError, is_interactive, print_rema
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError, UsageError, msg
 from dikkat_runtime.notices import counted
+from dikkat_runtime.text.text_files import decode_lines, read_lines
 
 if TYPE_CHECKING:
     from dikkat_runtime.documents.translation import Align, Translate
@@ -130,9 +131,8 @@ def _translate(options: Any) -> None:
 
         refuse_document(options.file, options.run)
     if options.review is not None:
-        from dikkat_runtime.cli.review import check_review
-
-        check_review(options.review)
+        if options.review.suffix.lower() not in (".html", ".htm"):
+            raise UsageError("--review writes a page, so {path} must end in .html", options.review)
         if options.out is not None or options.n_best != 1:
             raise UsageError("--review is for lines with one translation each; leave out --out and --n-best")
     style.check(options.n_best, is_document=options.out is not None)
@@ -238,8 +238,6 @@ def _write(translations: Iterator[Translation], every: int, style: OutputStyle, 
 
 
 def _lines(file: Path | None, skip: Callable[[DataError], None]) -> Iterator[str]:
-    from dikkat_runtime.text.text_files import decode_lines, read_lines
-
     if file is not None:
         return read_lines(file, skip=skip)
     return decode_lines(sys.stdin.buffer, msg("standard input"), skip=skip)

@@ -119,7 +119,6 @@ class ArchiveDocument:
         return cls(archive, documents, segments, remarks)
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Return the document with one translation for each segment."""
         remaining = iter(translations)
         written = {path: part.write(list(islice(remaining, len(part.segments)))) for path, part in self.parts}
         return self.archive.write(written)

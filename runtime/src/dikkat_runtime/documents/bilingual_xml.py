@@ -184,7 +184,6 @@ class Element:
 
     @property
     def opening(self) -> Node:
-        """The opening tag."""
         return self.nodes[0]
 
 
@@ -248,7 +247,6 @@ class _Collector:
         self._parser.CharacterDataHandler = self._characters
 
     def feed(self, text: str, is_last: bool) -> None:
-        """Read one more piece."""
         data = text.encode("utf-8", "surrogatepass")
         self._fed += len(data)
         parse(self._parser, self._name, data, is_last=is_last)

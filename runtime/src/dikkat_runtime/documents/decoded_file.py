@@ -166,7 +166,6 @@ class TextDocument:
             self.remarks[msg("files read as {charset}, a guess, and written in it", self.file.charset)] = 1
 
     def write(self, translations: Sequence[Content]) -> bytes:
-        """Return the file with one translation for each segment."""
         edits = edits_of(self.segments, translations)
         try:
             text = splice(self.file.text, [*edits, *(self.also if edits else ())])

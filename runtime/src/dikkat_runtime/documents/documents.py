@@ -25,7 +25,6 @@ class TranslatedDocument:
     remarks: Counter[str]
 
     def lines(self) -> list[str]:
-        """Return the notes, one line each."""
         segments = plural(self.num_segments, "segment")
         notes: list[str] = [msg("{format}: translated {segments}", self.format, segments)]
         remarks = sorted(self.remarks.items())

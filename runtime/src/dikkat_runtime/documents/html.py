@@ -74,7 +74,6 @@ class Node:
         return self.name in VOID or self.raw.endswith("/>")
 
     def attributes(self) -> list[Attribute]:
-        """Return all attributes that have a value."""
         result = []
         tag = _NODE.match(self.raw)
         end = TagEnds(self.raw).find(tag.end()) if tag and tag["open"] else 0
@@ -170,7 +169,6 @@ def read_html(data: bytes, name: str, options: Options) -> TextDocument:
 
 
 def page_document(file: DecodedFile, options: Options) -> TextDocument:
-    """Read the texts of a file."""
     page = _Page(file)
     nodes = list(html_nodes(file.text))
     ends, number = closing_tags(nodes), 0
@@ -263,7 +261,6 @@ class _Page:
                 self._add(content, inner[0].start, until, escaper(self._file.text[inner[0].start : until]))
 
     def flush(self) -> None:
-        """End the block."""
         block, self._block = self._block, []
         self._depth, self._last_text = 0, ""
         ends, start = closing_tags(block), 0

@@ -97,7 +97,6 @@ class _Reader:
         self._start = self._depth = 0
 
     def read(self, start: int, end: int, depth: int) -> None:
-        """Read the texts of the characters `start` to `end`."""
         self._start, self._depth, position = start, depth, start
         while position < end:
             token = _TOKEN.match(self._text, position, end)

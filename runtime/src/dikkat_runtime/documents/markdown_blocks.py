@@ -156,7 +156,6 @@ class _Reader:
         """How many quotations the block stands in."""
 
     def blocks(self, number: int) -> Iterator[Block]:
-        """Yield the blocks from a line on."""
         while number < len(self._lines):
             line = self._lines[number]
             prefix = self._prefix(line.text)

@@ -75,7 +75,6 @@ class Placement:
         """Whether every pair found words of its own."""
 
     def insert(self, marks: Sequence[Mark]) -> Content:
-        """Return the translation with the tags in it."""
         root = _Node((), 0, len(self._sources), span=(0, len(self._targets)))
         self._read(root, iter(marks))
         self._assign_words(root)

@@ -146,7 +146,6 @@ def is_language(stated: str, language: str) -> bool:
 
 
 def plain(content: Content) -> str:
-    """Return the text alone."""
     return "".join(item for item in content if isinstance(item, str))
 
 
@@ -210,7 +209,6 @@ def stripped(content: Sequence[Item]) -> Content:
 
 
 def tags_of(content: Content) -> list[Tag]:
-    """Return the tags alone, in their order."""
     return [item for item in content if isinstance(item, Tag)]
 
 

@@ -47,7 +47,6 @@ class Sentence:
 
     @property
     def num_words(self) -> int:
-        """The number of placeholders."""
         return self.text.count(WORD)
 
     def fill(self, surrogates: tuple[str | None, ...]) -> None:

@@ -158,7 +158,6 @@ def _locked_segments(file: _File, unit: int) -> set[str]:
 
 
 def _read_unit(file: _File, unit: int) -> None:
-    """Read a unit of XLIFF 2.x."""
     for number in file.children(unit):
         node = file.nodes[number]
         if node.local != "segment":
@@ -249,7 +248,6 @@ class _Unit(Elements):
             yield self.content(element), self.content(theirs.get(name)), state, is_machine_made
 
     def segments(self) -> Iterator[Bilingual]:
-        """Yield the segments of a unit of XLIFF 2.x."""
         for number in self.children(0):
             if self.nodes[number].local != "segment":
                 continue

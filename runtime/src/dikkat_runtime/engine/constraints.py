@@ -80,7 +80,6 @@ class All:
 
     @property
     def start(self) -> State:
-        """The states of all parts."""
         return tuple(part.start for part in self.parts)
 
     def after(self, state: State, token: int) -> State:
@@ -116,15 +115,12 @@ class All:
         )
 
     def progress(self, state: State) -> int:
-        """Return the sum of the progress of the parts."""
         return sum(part.progress(part_state) for part, part_state in zip(self.parts, state, strict=True))
 
     def missing(self, state: State) -> int:
-        """Return the sum of what the parts miss."""
         return sum(part.missing(part_state) for part, part_state in zip(self.parts, state, strict=True))
 
     def is_settled(self, state: State) -> bool:
-        """Return whether all parts are settled."""
         return all(part.is_settled(own) for part, own in zip(self.parts, state, strict=True))
 
     @property
@@ -134,7 +130,6 @@ class All:
 
     @property
     def extra_rows(self) -> int:
-        """The sum of the extra rows of the parts."""
         return sum(part.extra_rows for part in self.parts)
 
 

@@ -27,14 +27,12 @@ class EnsembleEngine:
         self.info = replace(members[0].info, members=len(members), has_shortlist=False)
 
     def encode(self, sources: Sequence[Sequence[int]], *, threads: int | None = None) -> Memory:
-        """Encode sources by every member; see `Engine`."""
         memories = [member.encode(sources, threads=threads) for member in self.members]
         return Memory(np.concatenate([memory.states for memory in memories], axis=2), memories[0].lengths)
 
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source, best first; see `Engine`."""
         natives = [member for member in self.members if isinstance(member, NativeEngine)]
         if asked.needs_steps(options) or len(natives) < len(self.members):
             begin = partial(self.steps, memory, neighbours=asked.neighbours)
@@ -56,7 +54,6 @@ class EnsembleEngine:
     def _parts(
         self, memory: Memory, neighbours: Sequence[Neighbours | None]
     ) -> list[tuple[Memory, Sequence[Neighbours | None]]]:
-        """Return what each member reads and its neighbours."""
         count = len(self.members)
         near = [[None] * count if one is None else _parts_of(one, count) for one in neighbours]
         of_members = list(zip(*near, strict=True)) if near else [()] * count
@@ -85,7 +82,6 @@ class EnsembleSteps:
 
     @property
     def length(self) -> int:
-        """The number of tokens that every row was fed so far."""
         return self._members[0].length
 
     def step(self, tokens: Sequence[int], *, scored: bool = True) -> Array:
@@ -104,20 +100,16 @@ class EnsembleSteps:
         return np.log(np.maximum(total / np.float32(len(self._members)), np.finfo(np.float32).tiny))
 
     def attention(self) -> Array:
-        """Return the attention of the last step over the source, (R, S): the mean of all members."""
         return np.asarray(np.mean([member.attention() for member in self._members], axis=0))
 
     def states(self) -> Array:
-        """The states (R, K * D) that the last logits were made of."""
         return np.concatenate([member.states() for member in self._members], axis=1)
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
-        """Continue with as many rows as `parents`; see `Steps`."""
         for member in self._members:
             member.continue_from(parents, owners)
 
     def rewind(self, length: int) -> None:
-        """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
         for member in self._members:
             member.rewind(length)
 

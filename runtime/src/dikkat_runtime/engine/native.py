@@ -56,11 +56,9 @@ class StepDecoder(BeamDecoder):
 
     @property
     def length(self) -> int:
-        """The number of tokens that every row was fed so far."""
         return int(self._job.length) - self.forced
 
     def step(self, tokens: Sequence[int], *, scored: bool = True) -> Array:
-        """Return logits (R, V) of the token that follows `tokens`, one of the vocabulary for each row; see `Steps`."""
         job = self._job
         self._hold(job.length + 1)
         # the begin mark was fed before the token that is forced after it
@@ -75,15 +73,12 @@ class StepDecoder(BeamDecoder):
         return require_finite(logits, self._weights.where)
 
     def attention(self) -> Array:
-        """Return the attention of the last step over the source, (R, S): the mean of the heads of the last layer."""
         return np.asarray(self._looked_at[: self._job.rows].mean(axis=1))
 
     def states(self) -> Array:
-        """The states (R, D) that the last logits were made of."""
         return self._states[: self._job.rows].copy()
 
     def project(self, states: Array) -> Array:
-        """Return the logits (N, V) that states (N, D) make."""
         return require_finite(linear(self._weights.linears[-1], states, self._job.threads), self._weights.where)
 
     def continue_from(self, parents: Sequence[int], owners: Sequence[int]) -> None:
@@ -106,7 +101,6 @@ class StepDecoder(BeamDecoder):
         self._take_rows(wanted, owners)
 
     def rewind(self, length: int) -> None:
-        """Go back to one row of one source, fed `length` tokens, which all rows have in common."""
         self._take_rows([0], [0])
         self._job.length = length + self.forced
 
@@ -125,15 +119,12 @@ class StepDecoder(BeamDecoder):
         return self._sound([hypotheses[sentence.number] for sentence in sentences])
 
     def top(self, values: Array, k: int) -> tuple[Array, Array]:
-        """Return the `k` largest of each row (N, M) and their indices, the lowest index first among equals."""
         return top(values, k, int(self._job.threads))
 
     def log_normalizers(self, logits: Array) -> tuple[Array, Array]:
-        """Return the largest of each row (N, M), and the logarithm of the sum of exp(logit - largest); (N, 1) each."""
         return log_normalizers(logits, int(self._job.threads))
 
     def token_scores(self, logits: Array, tokens: Array) -> Array:
-        """Return log-probability, margin and entropy (N, 3) of one token of each row; see `Steps`."""
         return token_scores(logits, tokens, int(self._job.threads))
 
 
@@ -304,7 +295,6 @@ class NativeEngine:
     def search(
         self, memory: Memory, options: DecodingOptions, asked: SearchRequest = PLAIN_SEARCH
     ) -> list[list[Hypothesis]]:
-        """Return the hypotheses of each source, best first; see `Engine`."""
         if asked.needs_steps(options):
             threads = asked.threads or self.info.threads
             begin = partial(StepDecoder, self._decoder, memory, threads=threads, neighbours=asked.neighbours)

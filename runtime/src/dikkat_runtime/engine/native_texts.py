@@ -55,7 +55,6 @@ class NativeStack:
         """D, the entries of a vector."""
 
     def hidden(self, rows: Rows) -> Memory:
-        """Return the state of every id."""
         if self.kernel is not None:
             return Memory(self.kernel.run(rows), tuple(map(len, rows)))
         tokens, mask = padded(rows)
@@ -115,7 +114,6 @@ class NativeClassifier(NativeStack):
         return Memory(states, tuple(mask.sum(axis=1).tolist()))
 
     def logits(self, rows: Rows, shown: Array | None = None) -> Array:
-        """Return the logits (B, C), or (B, S, C) of every id; see `ClassifyingEngine`."""
         if self._per_token:
             return require_finite(self._output(self._transformed(self.hidden(rows).states)), self.weights.where)
         if self.kernel is not None and self.pooling == "mean" and shown is None:
@@ -171,7 +169,6 @@ class NativeLanguageModel(NativeStack):
         self, settings: ModelSettings, arrays: MutableMapping[str, Array], where: str, *,
         objective: Objective = "causal", precision: Precision = "float32", threads: int | None = None,
     ) -> None:  # fmt: skip
-        """Raises as `NativeStack`."""
         embedding = "output_weight" if settings.tie_embeddings else "embedding.weight"
         super().__init__(settings, arrays, where, "decoder", embedding, precision, threads)
         self.objective = objective
@@ -199,11 +196,9 @@ class NativeLanguageModel(NativeStack):
         return Memory(self.stack(tokens, seen), tuple(map(len, rows)))
 
     def pool(self, memory: Memory) -> Array:
-        """Return the mean (B, D) of the states of each text."""
         return require_finite(pooled_by(memory, "mean"), self.weights.where)
 
     def nats(self, windows: Array, skipped: Sequence[int]) -> float:
-        """Return the negative log-likelihood of ids (B, T+1) after the first of each window and those `skipped`."""
         length = windows.shape[1] - 1
         states = self.stack(windows[:, :-1], causal_mask(length, length))
         fresh = np.arange(length) >= np.array(skipped)[:, None]
@@ -217,7 +212,6 @@ class NativeLanguageModel(NativeStack):
         return total
 
     def start_cache(self) -> KeyValueCache:
-        """Return a cache of no position."""
         return KeyValueCache()
 
     def next_logits(self, tokens: Array, cache: KeyValueCache, count: int = 1) -> Array:

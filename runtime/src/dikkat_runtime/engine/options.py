@@ -124,7 +124,6 @@ class BeamOptions(DecodingOptions):
 
     @property
     def early_stop_rank(self) -> int:
-        """Return the rank of the ended hypothesis that a live one must outdo, or else search ends."""
         return self.beam_size - 1 if self.thorough else 0
 
 
@@ -233,7 +232,6 @@ def log_normalizers(logits: Array, threads: int) -> tuple[Array, Array]:
 
 
 def token_scores(logits: Array, tokens: Array, threads: int) -> Array:
-    """Return what `Steps.token_scores` does."""
     (rows, width), ids, scores = logits.shape, aligned(tokens, np.int64), empty((len(tokens), 3))
     if len(ids) and not 0 <= ids.min() <= ids.max() < width:
         raise IndexError("a token lies outside the vocabulary")

@@ -102,7 +102,6 @@ class PrecisionRecord:
         return msg("{name}{change} on the validation part", name, self.change)
 
     def json(self) -> str:
-        """Return the content of `precision.json`."""
         return json.dumps(asdict(self), indent=2) + "\n"
 
 

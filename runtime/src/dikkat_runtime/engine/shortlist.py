@@ -34,7 +34,6 @@ class Shortlist:
     """Ids of the target, one piece after the other."""
 
     def arrays(self) -> dict[str, Array]:
-        """Return the content of the file."""
         return {"always": self.always, "starts": self.starts, "words": self.words}
 
     def of(self, source: Sequence[int]) -> Array:

@@ -48,7 +48,6 @@ class KeyValueCache:
         self.length += count
 
     def keep(self, rows: list[int]) -> None:
-        """Keep only these rows."""
         self.layers = [(key[rows], value[rows]) for key, value in self.layers]
 
 
@@ -123,7 +122,6 @@ class Block:
         return x
 
     def _read_first(self, weights: Weights, name: str) -> None:
-        """Read the weights of the first part, which `_first` computes."""
         width, (joined, rest) = self.settings.model_dim, self.splits
         self.in_projection = Linear(weights, f"{name}.self_attention.in_projection", 2 * rest - joined, width)
         self.out_projection = Linear(weights, f"{name}.self_attention.out_projection", width, joined)

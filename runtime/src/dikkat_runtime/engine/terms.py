@@ -116,7 +116,6 @@ class Terms(Constraint):
         return TermState(tuple(demand.count for demand in self.demands))
 
     def after(self, state: TermState, token: int) -> TermState:
-        """Return the state after one more token."""
         nodes, roots = self._tree
         node = nodes[state.node].children.get(token) if state.node else None
         if node is None:

@@ -325,7 +325,6 @@ class WordsOfBatch:
 
     @property
     def address(self) -> int:
-        """The address of the structure `Words`."""
         return ctypes.addressof(self._job)
 
 

@@ -177,18 +177,19 @@ def find_or_compile(level: str = "native") -> ctypes.CDLL:
     problems = {folder: problem_of(folder) for folder in folders}
     believed = [folder for folder in folders if problems[folder] is None]
     _raise_remembered(believed, _stem(compiler, "", level))
+    command = [*compiler, "--version"]
     try:
-        version = _version(compiler)
+        answer = subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS_FOR_VERSION)
     except (OSError, subprocess.SubprocessError) as error:
         reason = f"{shlex.join(compiler)} --version failed: {_first_line(error)}".rstrip(".")
         raise _remembered(believed, _stem(compiler, "", level), reason, "") from None
-    stem = _stem(compiler, version, level)
+    stem = _stem(compiler, answer.stdout, level)
     for folder in believed:
         if (loaded := _loaded_from(folder, stem)) is not None:
             return loaded
     _raise_remembered(believed, stem)
     folder = _first_prepared(folders)
-    return _compiled(compiler, version, folder, stem, level)
+    return _compiled(compiler, answer.stdout, folder, stem, level)
 
 
 def _compiler() -> list[str]:
@@ -206,11 +207,6 @@ def _compiler() -> list[str]:
         is_usual, missing = named == "cc", msg("there is no {command}, which CC names", named)
         raise AbsentError(msg("no C compiler"), msg("pip install ziglang brings one") if is_usual else missing)
     return words
-
-
-def _version(compiler: Sequence[str]) -> str:
-    command = [*compiler, "--version"]
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=SECONDS_FOR_VERSION).stdout
 
 
 def _stem(compiler: Sequence[str], version: str, level: str) -> str:

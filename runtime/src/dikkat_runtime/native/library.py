@@ -203,12 +203,8 @@ def _compiled(wanted: str) -> ctypes.CDLL:
         if wanted or not any(FOLDER.glob("kernels-*")):
             raise
         reason = msg("this processor cannot run those of the package ({built}), and {reason}")
-        raise AbsentError(reason.fill(_built(), error.reason), error.advice) from None
-
-
-def _built() -> str:
-    there = [level for level in LEVELS if library_path(FOLDER, level).exists()]
-    return ", ".join(there) or msg("none of these sources")
+        built = ", ".join(level for level in LEVELS if library_path(FOLDER, level).exists())
+        raise AbsentError(reason.fill(built or msg("none of these sources"), error.reason), error.advice) from None
 
 
 def _declare(loaded: ctypes.CDLL) -> None:

@@ -184,7 +184,6 @@ def keep_library(folder: Path, stem: str, built: Path) -> None:
 
 
 def failure_path(folder: Path, stem: str) -> Path:
-    """Return the path of the record of a failure."""
     return folder / f"{stem}.failed"
 
 

@@ -99,7 +99,6 @@ class LineReader:
         yield chunk
 
     def writer(self, file: IO[bytes]) -> RowWriter:
-        """Return what writes records with their new values to `file`."""
         return _LineWriter(file, self._path, self._packing, self._format)
 
 
@@ -188,7 +187,6 @@ class PlainText:
         self._line_of = line_of
 
     def records(self, lines: Iterator[bytes]) -> Iterator[Record]:
-        """Yield a record a line."""
         for number, line in enumerate(lines):
             line = line.removeprefix(BOM) if number == 0 else line
             yield Record(len(line), partial(self._written, line), partial(self._text, line))
@@ -202,7 +200,6 @@ class PlainText:
         return b"\n" if values is None else f"{self._line_of(self._text(line), values)}\n".encode("utf-8", "replace")
 
     def head(self) -> bytes:
-        """Return nothing."""
         return b""
 
 

@@ -39,7 +39,6 @@ class ParquetReader:
 
     @property
     def fraction(self) -> float:
-        """The share of the rows that was read."""
         return min(1.0, self._read / max(1, int(self._file.metadata.num_rows)))
 
     def chunks(self) -> Iterator[Chunk]:
@@ -65,7 +64,6 @@ class ParquetReader:
             yield from self._file.iter_batches(batch_size=rows, row_groups=groups, use_threads=False)
 
     def writer(self, file: IO[bytes]) -> RowWriter:
-        """Return what writes batches with their new columns to `file`."""
         require_new(self._path, self._new, self._file.schema_arrow.names)
         return _ParquetWriter(self._pa, file, self._file, self._new)
 

@@ -104,7 +104,6 @@ def checksum_of_file(path: Path) -> str:
 
 
 def checksum_of_entries(files: Any) -> str:
-    """Return the checksum that a manifest has of its own entries."""
     return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
 
 

@@ -20,7 +20,8 @@ Array = NDArray[Any]
 MAX_FILE_SIZE = 1 << 40
 MAX_HEADER_SIZE = 1 << 24
 """Bytes; the header of a safetensors file names each weight."""
-_NOTES = "dikkat"
+# One metadata key: safetensors writes several in random order, and equal weights should give equal files.
+NOTES = "dikkat"
 _TYPES: dict[str, np.dtype[Any]] = {"F32": np.dtype("<f4"), "I32": np.dtype("<i4"), "I8": np.dtype("i1")}
 """The types of arrays of a run, by their names in the file."""
 STORED_PRECISION = "precision"
@@ -204,8 +205,8 @@ def _read_notes(path: Path, part: Callable[[Any], Any]) -> Any:
     """Return `part` of the notes in the header of a file. Raises `MissingInputError` or `DataError`."""
     try:
         with open(open_regular(path, MAX_FILE_SIZE), "rb") as file:
-            header, _ = _read_header(file)
-        return part(parse_json(header["__metadata__"][_NOTES].encode()))
+            header, _ = read_file_header(file)
+        return part(parse_json(header["__metadata__"][NOTES].encode()))
     except OSError as error:
         raise unreadable(path, error) from None
     except (ValueError, LookupError, TypeError, AttributeError) as error:
@@ -216,7 +217,7 @@ def _not_ours(path: Path, error: Exception) -> DataError:
     return DataError("{where}: damaged, or not weights written by dikkat ({reason}); restore the file", path, error)
 
 
-def _read_header(file: BinaryIO) -> tuple[Any, int]:
+def read_file_header(file: BinaryIO) -> tuple[Any, int]:
     """Return the header of a safetensors file, and where its values begin: 8 bytes of length, JSON, the values."""
     length = int.from_bytes(file.read(8), "little")
     if not 2 <= length <= min(MAX_HEADER_SIZE, os.fstat(file.fileno()).st_size - 8):
@@ -227,8 +228,8 @@ def _read_header(file: BinaryIO) -> tuple[Any, int]:
 def _parse(path: Path, kinds: Sequence[str]) -> tuple[dict[str, Array], dict[str, Any]]:
     """Return arrays and notes of a safetensors file as long as its header says, mapped into memory, not copied."""
     with open(open_regular(path, MAX_FILE_SIZE), "rb") as file:
-        header, begin = _read_header(file)
-        notes = parse_json(header.pop("__metadata__")[_NOTES].encode())
+        header, begin = read_file_header(file)
+        notes = parse_json(header.pop("__metadata__")[NOTES].encode())
         size = os.fstat(file.fileno()).st_size
         end = begin + max((entry["data_offsets"][1] for entry in header.values()), default=0)
         if size != end:

@@ -83,7 +83,6 @@ _PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
 
 
 async def health(call: Call) -> Response:
-    """Answer that the server is alive."""
     return json_response({"status": "ok"})
 
 
@@ -95,7 +94,6 @@ async def ready(call: Call) -> Response:
 
 
 async def metrics(call: Call) -> Response:
-    """Return all counters."""
     own = call.services.metrics
     own.waiting.set(call.services.engine.queue.segments)
     return Response(own.page(), headers={"content-type": _PROMETHEUS})
@@ -186,7 +184,6 @@ def _secure(headers: list[tuple[bytes, bytes]], origin: str | None) -> None:
 
 
 def build_application(services: Services) -> Application:
-    """Return the application of one server."""
     description = describe(ENDPOINTS, services.access.needs_key)
 
     async def openapi(call: Call) -> Response:

@@ -34,7 +34,6 @@ class Access:
     """The rules of access of one server."""
 
     def __init__(self, settings: ServeSettings) -> None:
-        """Raises as `read_keys`."""
         self.keys = read_keys(settings.keys) if settings.keys else []
         self._hosts = {*LOOPBACK, settings.host.lower(), socket.gethostname().lower()}
         self._hosts |= {host.lower() for host in settings.allowed_hosts}
@@ -249,7 +248,6 @@ class Services:
     """The parts of a server that all requests share."""
 
     def __init__(self, settings: ServeSettings, catalog: Catalog) -> None:
-        """Raises as `Access`."""
         self.settings, self.catalog = settings, catalog
         self.access, self.metrics = Access(settings), Metrics()
         self.memory, self.unkeyed = Budget(settings.limits.memory_bytes), Budget(settings.limits.unkeyed_bytes)
@@ -295,7 +293,6 @@ class Call:
 
     @property
     def catalog(self) -> Catalog:
-        """The models that are served."""
         return self.services.catalog
 
     @property

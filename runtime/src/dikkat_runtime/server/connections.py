@@ -75,7 +75,6 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.abort()
 
     def on_message_begin(self) -> None:
-        """Begin a head."""
         super().on_message_begin()
         self._is_in_head, self._line_bytes = True, 0
 
@@ -106,7 +105,6 @@ class BoundedProtocol(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """End a body."""
         self._is_in_body, self._line_bytes = False, 0
         if not self._is_refused:
             super().on_message_complete()

@@ -29,11 +29,9 @@ class Dialect:
     """JSON schema of the shape."""
 
     def status(self, problem: RequestError) -> int:
-        """Return the HTTP status of a problem."""
         return self.statuses.get(problem.kind, STATUS[problem.kind])
 
     def response(self, problem: RequestError) -> Response:
-        """Return the answer that reports a problem."""
         status = self.status(problem)
         headers = {}
         if problem.retry_after is not None or status in (429, 503):

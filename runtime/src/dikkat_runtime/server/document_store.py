@@ -69,7 +69,6 @@ class DocumentJob:
         self.result, self.remarks, self.status = result, remarks, "done"
 
     def fail(self, problem: RequestError) -> None:
-        """Finish without one."""
         self.problem, self.status = problem, "error"
 
     def forget(self) -> None:

@@ -52,7 +52,6 @@ class ServerEngine:
         """Whether a term has one translation in a document, and what became of that."""
 
     def begin(self, job: Fields) -> None:
-        """Serve another job."""
         self.batch_size = None if job["kind"] == "marked_up" else _AT_ONCE
         self.unifies, self.notes = job.get("consistent", False), []
 

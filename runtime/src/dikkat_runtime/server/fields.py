@@ -21,7 +21,6 @@ class Fields:
         self._values, self._limits, self._kind = values, limits, kind
 
     def __contains__(self, name: str) -> bool:
-        """Return whether a field was given."""
         return self._values.get(name) is not None
 
     def raw(self, name: str) -> Any:
@@ -80,7 +79,6 @@ class Fields:
         return texts
 
     def whole(self, name: str, default: int, low: int, high: int) -> int:
-        """Return a whole number."""
         value = self._values.get(name)
         if value is None or value == "":
             return default
@@ -93,7 +91,6 @@ class Fields:
         return value
 
     def number(self, name: str, default: float, low: float, high: float) -> float:
-        """Return a number."""
         value = self._values.get(name)
         if value is None or value == "":
             return default
@@ -107,7 +104,6 @@ class Fields:
         return float(value)
 
     def flag(self, name: str, default: bool) -> bool:
-        """Return a truth value."""
         value = self._values.get(name)
         if value is None or value == "":
             return default
@@ -119,7 +115,6 @@ class Fields:
         return word in _YES
 
     def choice(self, name: str, default: str, among: Sequence[str]) -> str:
-        """Return one of some words."""
         value = self.optional_text(name)
         if value is None or value == "":
             return default
@@ -128,7 +123,6 @@ class Fields:
         return value
 
     def wrong(self, name: str, what: str) -> RequestError:
-        """Return the error of a wrong field."""
         return RequestError(self._kind, f"{name} {what}", param=name)
 
 

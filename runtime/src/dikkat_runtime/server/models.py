@@ -116,11 +116,9 @@ class ModelTask:
 
     @property
     def batch_key(self) -> Hashable:
-        """Equal for equal tasks."""
         return self
 
     def run(self, items: Sequence[Any], tasks: Sequence[Any]) -> list[Any]:
-        """Return one result for each item."""
         return self.function(self.model, items)
 
 
@@ -149,7 +147,6 @@ class Translate:
         return getattr(engine, "mixes_by", id(engine)), translator.defaults.resolved(self.options)
 
     def run(self, items: Sequence[Any], tasks: Sequence["Translate"]) -> list[Translation]:
-        """Return one translation for each item."""
         pairs = [(item, "") if isinstance(item, str) else item for item in items]
         indices = dict[Translate, list[int]]()
         for index, task in enumerate(tasks):

@@ -12,17 +12,14 @@ FLAG: Schema = {"type": "boolean"}
 
 
 def list_of(items: Schema) -> Schema:
-    """Return the schema of a list."""
     return {"type": "array", "items": dict(items)}
 
 
 def either(*schemas: Schema) -> Schema:
-    """Return the schema of any of several."""
     return {"anyOf": [dict(schema) for schema in schemas]}
 
 
 def words(*among: str) -> Schema:
-    """Return the schema of one of some words."""
     return {"type": "string", "enum": list(among)}
 
 

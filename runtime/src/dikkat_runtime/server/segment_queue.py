@@ -79,7 +79,6 @@ class Batch:
         return sum(segment.tokens for segment in self.segments)
 
     def run(self) -> list[Any]:
-        """Return one result for each segment."""
         tasks = [segment.task for segment in self.segments]
         return tasks[0].run([segment.item for segment in self.segments], tasks)
 
@@ -103,7 +102,6 @@ class TokenRate:
 
     @property
     def seconds_per_token(self) -> float:
-        """The estimated seconds a token."""
         return self._seconds / self._tokens if self._tokens else FIRST_GUESS
 
 
@@ -315,6 +313,5 @@ class StreamTable:
         return list(self.active)
 
     def measured(self, tokens: int, seconds: float) -> None:
-        """Update the seconds a token."""
         if tokens:
             self._rate.add(tokens, seconds)

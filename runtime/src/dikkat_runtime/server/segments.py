@@ -58,7 +58,6 @@ def split_text(
 
 
 def segments_of(parts: Sequence[Part]) -> list[str]:
-    """Return the texts that are translated."""
     return [part.text for part in parts if not part.is_fixed]
 
 

@@ -38,7 +38,6 @@ class Job:
 
 
 def marked_up_job(call: Call, model: ServedModel, texts: Sequence[str], options: TextOptions, task: Translate) -> Job:
-    """Return the job to translate texts with tags."""
     structure = {name: list(value) if name != "detects" else value for name, value in asdict(options.structure).items()}
     sent = {
         "markup": options.markup, "structure": structure, "sentences": options.sentences, "lines": options.lines,

@@ -79,7 +79,6 @@ class Worker:
 
     @property
     def identity(self) -> int:
-        """The number of the process."""
         return self._process.pid
 
     @property
@@ -183,7 +182,6 @@ class WorkerPool:
 
     @property
     def identities(self) -> list[int]:
-        """The numbers of the processes."""
         return [worker.identity for worker in list(self._workers) if worker.is_alive]
 
     def warm_up(self) -> None:
@@ -214,7 +212,6 @@ class WorkerPool:
                 os.kill(identity, signal.SIGKILL)
 
     async def close(self) -> None:
-        """End all workers, whatever they do."""
         self._is_closed = True
         if self._warming is not None:
             self._warming.cancel()

@@ -50,13 +50,11 @@ class Written:
             self.cancel()
 
     async def whole(self) -> Piece:
-        """Return all pieces together."""
         pieces = [piece async for piece in self.pieces(watch=True)]
         tokens = sum(piece.tokens for piece in pieces)
         return Piece("".join(piece.text for piece in pieces), tokens, pieces[-1].finish)
 
     def cancel(self) -> None:
-        """Stop the generation."""
         if self._stream is not None:
             self._stream.is_cancelled = True
 

@@ -66,7 +66,6 @@ class Progress:
         self._open.pop(worker, None)
 
     def say(self, line: str) -> None:
-        """Print a line of its own."""
         if self._stream is None:
             return
         self._write(f"{CLEAR if self._is_line_open else ''}{visible(line)}\n")
@@ -254,7 +253,6 @@ class Driver:
         return self._result
 
     def say(self, line: str) -> None:
-        """Print a line."""
         self._progress.say(line)
 
     def close(self) -> None:
@@ -397,5 +395,4 @@ _KINDS: dict[int, Callable[[str], DikkatError]] = {kind.exit_code: kind for kind
 
 
 def error_of(reply: Reply) -> DikkatError:
-    """Return the error in a worker's reply."""
     return _KINDS[reply["exit_code"]](reply["failed"])

@@ -67,7 +67,6 @@ class TranslatingModel:
         self.counts = Counter[str]()
 
     def answers(self, texts: Sequence[str]) -> list[Values]:
-        """Return the translation of each text."""
         lines = [text.split("\n") for text in texts]
         # lines are counted from 1 in each chunk, so a chunk needs notes of its own
         notes = TranslationNotes()
@@ -77,7 +76,6 @@ class TranslatingModel:
         return values
 
     def line_of(self, text: str, values: Values) -> str:
-        """Return the translation."""
         return str(values[0])
 
 

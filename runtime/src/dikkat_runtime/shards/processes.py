@@ -49,7 +49,6 @@ class LocalWorkers:
         self._selector = selectors.DefaultSelector()
 
     def start(self, number: int) -> None:
-        """Start a worker, or start it again."""
         variables = {**self._job.thread_variables, "PYTHONPATH": os.pathsep.join(search_path())}
         with _no_ctrl_c():
             process = subprocess.Popen(

@@ -71,7 +71,6 @@ class _Actor:
         self._worker: Worker | None = None
 
     def ready(self) -> Reply:
-        """Open the model."""
         try:
             self._worker = Worker(*self._arguments)
         except DikkatError as error:
@@ -79,7 +78,6 @@ class _Actor:
         return self._worker.ready
 
     def work(self, command: Mapping[str, Any]) -> Reply:
-        """Do a command."""
         if self._worker is None:
             raise RuntimeError("the model was not opened")
         return self._worker(command, lambda reply: None)
@@ -103,18 +101,15 @@ class RayWorkers:
         """When actors were started that are not ready yet."""
 
     def start(self, number: int) -> None:
-        """Start an actor, or start it again."""
         self._end(number)
         self._actors[number] = self._kind.remote(to_json(self._job), self._fingerprint)
         self._pending[self._actors[number].ready.remote()] = number
         self._started[number] = time.monotonic()
 
     def send(self, number: int, command: Mapping[str, Any]) -> None:
-        """Give an actor a command."""
         self._pending[self._actors[number].work.remote(dict(command))] = number
 
     def receive(self, timeout: float) -> list[tuple[int, Reply]]:
-        """Return replies that came within `timeout` seconds."""
         if not self._pending:
             return []
         replies = list[tuple[int, Reply]]()

@@ -75,7 +75,6 @@ def read_record(path: Path) -> dict[str, Any] | None:
 
 
 def record_bytes(content: Mapping[str, Any]) -> bytes:
-    """Return a record as it stands in its file."""
     return (json.dumps(content, ensure_ascii=False, indent=1) + "\n").encode("utf-8", "replace")
 
 
@@ -198,7 +197,6 @@ class Job:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Job":
-        """Return the job of `to_json`."""
         return cls(**{**values, "run": Path(values["run"])})
 
     @property
@@ -270,14 +268,12 @@ class Work:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> "Work":
-        """Return the work of `to_json`."""
         shard = values["shard"]
         paths = Path(shard["source"]), Path(shard["output"])
         return cls(**{**values, "shard": Shard(*paths, Format(**shard["format"]), shard["size"])})
 
 
 def to_json(item: Job | Work) -> dict[str, Any]:
-    """Return all fields as values of JSON."""
     fields: dict[str, Any] = json.loads(json.dumps(asdict(item), default=str))
     return fields
 

@@ -145,7 +145,6 @@ class _Parts:
             path.unlink(missing_ok=True)
 
     def fail(self, failures: Sequence[Failure]) -> None:
-        """Note rows that failed."""
         if not failures:
             return
         with write_errors(self._shard.errors):
@@ -280,7 +279,6 @@ class _AnsweredModel:
         self._chunk = 0
 
     def answers(self, texts: Sequence[str]) -> list[Values]:
-        """Return the answers to the texts of the next chunk."""
         part = self._chunk % self._work.parts
         self._chunk += 1
         self.counts = Counter(self._total)
@@ -294,7 +292,6 @@ class _AnsweredModel:
         return values
 
     def line_of(self, text: str, values: Values) -> str:
-        """Return what the command for lines prints for a text with these values."""
         return self._model.line_of(text, values)
 
 

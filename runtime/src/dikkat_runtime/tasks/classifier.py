@@ -87,7 +87,6 @@ class Answers(NamedTuple):
     is_unlike: Array
 
     def rows(self) -> Iterator[Classification]:
-        """Yield the answer to each text."""
         columns = (column.tolist() for column in (self.shares, self.num_tokens, self.has_words, self.is_unlike))
         for shares, num_tokens, has_words, is_unlike, chosen in zip(*columns, self.chosen, strict=True):
             most, labels = max(shares), tuple(map(self.classes.__getitem__, chosen))
@@ -275,7 +274,6 @@ class ImportedHead(OpenedModel):
 
     @classmethod
     def of_request(cls, request: EngineRequest) -> Self:
-        """Return the model that is asked for; raises as `load`."""
         return cls(Classifier.of_request(request))
 
 

@@ -4,7 +4,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -193,28 +193,23 @@ class NearIndex:
         return [NearCorrection(*self._pairs[int(numbers[row])], float(similarity[row])) for row in best]
 
 
+@dataclass(eq=False)
 class CorrectionMemory:
-    """Gives the decoder states of near corrections, which are computed once each."""
+    """Gives the decoder states of near corrections, which are computed once each.
 
-    def __init__(
-        self,
-        engine: Engine,
-        tokenizers: tuple[Tokenizer, Tokenizer],
-        languages: tuple[str, str],
-        reading: Reading,
-        surrogates: Callable[[], Sequence[str]],
-        longest: int,
-    ) -> None:
-        """`tokenizers` and `languages` are those of source and target; `surrogates` stand for placeholders.
+    A source of more than `longest` tokens, which the model does not read in one piece, is left out.
+    """
 
-        `reading` is the way in which the model reads text.
-
-        A source of more than `longest` tokens, which the model does not read in one piece, is left out.
-        """
-        self._engine, self._tokenizers, self._languages = engine, tokenizers, languages
-        self._reading, self._surrogates, self._longest = reading, surrogates, longest
-        self._indices = WeakKeyDictionary[KnownTranslations, tuple[Sequence[tuple[str, str]], NearIndex]]()
-        self._states: dict[tuple[str, str], Neighbours] = {}
+    engine: Engine
+    tokenizers: tuple[Tokenizer, Tokenizer]
+    languages: tuple[str, str]
+    reading: Reading
+    surrogates: Callable[[], Sequence[str]]
+    longest: int
+    _indices: WeakKeyDictionary[KnownTranslations, tuple[Sequence[tuple[str, str]], NearIndex]] = field(
+        default_factory=WeakKeyDictionary
+    )
+    _states: dict[tuple[str, str], Neighbours] = field(default_factory=dict)
 
     def neighbours(self, known: Sequence[KnownTranslations], texts: Sequence[str]) -> list[Neighbours | None]:
         """Return for each text what was written in the corrections near it; None where there is none."""
@@ -230,7 +225,7 @@ class CorrectionMemory:
         """Return the index of what is known, which is made once."""
         pairs, entry = known.kept, self._indices.get(known)
         if entry is None or entry[0] is not pairs:
-            entry = pairs, NearIndex([(self._reading.plain(source), target) for source, target in pairs])
+            entry = pairs, NearIndex([(self.reading.plain(source), target) for source, target in pairs])
             self._indices[known] = entry
         return entry[1]
 
@@ -240,16 +235,16 @@ class CorrectionMemory:
             self._states = {pair: self._states[pair] for pair in pairs if pair in self._states}
         new = [pair for pair in dict.fromkeys(pairs) if pair not in self._states]
         filled = [self._filled(*pair) for pair in new]
-        sources = self._tokenizers[0].encode_batch([source for source, _ in filled], self._languages[0])
-        targets = self._tokenizers[1].encode_batch([target for _, target in filled], self._languages[1])
+        sources = self.tokenizers[0].encode_batch([source for source, _ in filled], self.languages[0])
+        targets = self.tokenizers[1].encode_batch([target for _, target in filled], self.languages[1])
         # what is too long, or has no token in the vocabulary, is read by nobody
         nothing = Neighbours(np.zeros((0, 0), np.float32), np.zeros(0, np.int64))
         self._states |= dict.fromkeys(new, nothing)
-        for batch in length_batches([len(ids) if len(ids) <= self._longest else 0 for ids in sources]):
-            memory = self._engine.encode([sources[number] for number in batch])
+        for batch in length_batches([len(ids) if len(ids) <= self.longest else 0 for ids in sources]):
+            memory = self.engine.encode([sources[number] for number in batch])
             states: list[list[Array]] = [[] for _ in batch]
             tokens: list[list[int]] = [[] for _ in batch]
-            for step in forced_steps(self._engine, memory, [targets[number] for number in batch], scored=False):
+            for step in forced_steps(self.engine, memory, [targets[number] for number in batch], scored=False):
                 for row, number, token in zip(step.steps.states(), step.targets, step.tokens.tolist(), strict=True):
                     states[number].append(row)
                     tokens[number].append(token)
@@ -258,13 +253,13 @@ class CorrectionMemory:
 
     def _filled(self, source: str, target: str) -> tuple[str, str]:
         """Return a correction as sentences are read: no symbols, placeholders by names; empty in capitals or titles."""
-        protected = self._reading.protected(source)
-        text, manner = self._reading.piece(protected.text)
+        protected = self.reading.protected(source)
+        text, manner = self.reading.piece(protected.text)
         if manner.case != "usual":
             return "", ""
         for symbol in protected.symbols:
             target = target.replace(symbol, "", 1).strip()
-        filled = fill(text, self._surrogates() if protected.placeholders else ())
+        filled = fill(text, self.surrogates() if protected.placeholders else ())
         placeholder_of = {mark: placeholder for placeholder, mark in protected.names}
         for mark, name in filled.names:
             target = target.replace(placeholder_of[mark], name)

@@ -226,7 +226,6 @@ _Row = tuple[int, int, PieceRequest, str]
 
 
 def hypotheses(translation: Translation) -> tuple[Translation, ...]:
-    """Return a translation and its alternatives."""
     return translation, *translation.alternatives
 
 

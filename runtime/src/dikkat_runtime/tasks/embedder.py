@@ -177,7 +177,6 @@ class EncoderOfTranslator:
 
     @property
     def info(self) -> EngineInfo:
-        """The engine that computes, with its precision and threads."""
         return self.engine.info
 
     def hidden(self, rows: Rows) -> Memory:
@@ -185,7 +184,6 @@ class EncoderOfTranslator:
         return self.engine.encode([row[:-1] for row in rows] if self.add_eos else rows)
 
     def pool(self, memory: Memory) -> Array:
-        """Return the mean (B, D) of the states of each text."""
         return pooled_by(memory, "mean")
 
 

@@ -1,7 +1,7 @@
 """Translate lines of any kind, one translation a line: protect, cut, copy and demand parts of them, and note it."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from itertools import chain, islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
@@ -116,38 +116,27 @@ class _Part:
     manner: Manner
 
 
+@dataclass(frozen=True, eq=False)
 class LineTranslator:
     """A translator of lines: `segmenter` cuts them, `pieces` and `decode` translate them, `notes` counts events."""
 
-    def __init__(
-        self,
-        segmenter: Segmenter,
-        encode: Callable[[Sequence[str]], Sequence[Sequence[int]]],
-        pieces: PieceTranslator,
-        decode: Decode,
-        options: DecodingOptions,
-        notes: TranslationNotes,
-        *,
-        reading: Reading,
-        gaps: Gaps,
-        enclosed: Enclosed,
-        surrogates: Callable[[], Sequence[str]],
-        glossary: Glossary | None = None,
-        judge: Judge | None = None,
-        corrected: Callable[[str], str | None] = lambda text: None,
-    ) -> None:
-        """`reading` is the way in which the model reads text, and `gaps` and `enclosed` are those of
-        `WordInserter`.
-
-        `surrogates` returns the order in which surrogates are tried.
-
-        `judge` estimates confidences, and `corrected` returns the correction of a source by a person.
-        """
-        self._judge, self._corrected = judge, corrected
-        self._segmenter, self._encode, self._pieces, self._decode = segmenter, encode, pieces, decode
-        self._options, self._notes = options, notes
-        self._reading, self._surrogates, self._glossary = reading, surrogates, glossary
-        self._gaps, self._enclosed = gaps, enclosed
+    segmenter: Segmenter
+    encode: Callable[[Sequence[str]], Sequence[Sequence[int]]]
+    pieces: PieceTranslator
+    decode: Decode
+    options: DecodingOptions
+    notes: TranslationNotes
+    _: KW_ONLY
+    reading: Reading
+    """How the model reads text."""
+    gaps: Gaps
+    enclosed: Enclosed
+    surrogates: Callable[[], Sequence[str]]
+    """The order in which surrogates are tried."""
+    glossary: Glossary | None = None
+    judge: Judge | None = None
+    corrected: Callable[[str], str | None] = lambda text: None
+    """The correction of a source by a person."""
 
     def translate(
         self, lines: Iterable[str], window: int, prefixes: Iterable[str] | None = None
@@ -160,7 +149,7 @@ class LineTranslator:
         When reading fails, the lines read before are translated first. Raises `DataError` where there are not as many
         prefixes as lines.
         """
-        number, decode = 0, lambda asked: [self._decode(*one) for one in asked.values()]
+        number, decode = 0, lambda asked: [self.decode(*one) for one in asked.values()]
         typed = repeat("") if prefixes is None else iter(prefixes)
         for texts in _read_ahead(lines, window):
             beginnings = list(islice(typed, len(texts)))
@@ -187,7 +176,7 @@ class LineTranslator:
         self, texts: Sequence[str], prefixes: Sequence[str], before: int
     ) -> tuple[list[str | None], list[_Line], list[_Part]]:
         """Return the corrections of texts, and what is left to translate, after `before` others."""
-        known = [None if prefix else self._corrected(text) for text, prefix in zip(texts, prefixes, strict=True)]
+        known = [None if prefix else self.corrected(text) for text, prefix in zip(texts, prefixes, strict=True)]
         own = [text if correction is None else "" for text, correction in zip(texts, known, strict=True)]
         batch = self._lines(own, prefixes, before)
         return known, batch, self._parts(batch)
@@ -205,9 +194,9 @@ class LineTranslator:
         protected = [
             Protected(text)
             if not has_words(text)
-            else self._reading.protected(text)
+            else self.reading.protected(text)
             if not prefix
-            else protect(self._reading.plain(text).strip())
+            else protect(self.reading.plain(text).strip())
             for text, prefix in zip(texts, prefixes, strict=True)
         ]
         with_words = [has_words(safe.text) for safe in protected]
@@ -216,19 +205,19 @@ class LineTranslator:
         rows = zip(texts, protected, with_words, prefixes, strict=True)
         for number, (text, safe, has, prefix) in enumerate(rows, start=before):
             segments = next(cut) if has else Segments([Piece(text, ())])
-            typed = shared_out(safe.marked(prefix), segments.pieces, self._reading.languages) if prefix else UNTYPED
+            typed = shared_out(safe.marked(prefix), segments.pieces, self.reading.languages) if prefix else UNTYPED
             lines.append(_Line(text, safe if has else Protected(text), segments, typed, number))
         return lines
 
     def _cut(self, lines: Sequence[Protected]) -> Iterator[Segments]:
         """Yield the pieces of lines; of one that holds a corrected sentence, each of its sentences."""
-        for line, usual in zip(lines, self._segmenter.segment([line.text for line in lines]), strict=True):
-            first, *others = cut_at_sentences(line.text, self._reading.languages[0])
-            known = (self._corrected(line.restored(text.strip())) for text in (first, *others) if others)
+        for line, usual in zip(lines, self.segmenter.segment([line.text for line in lines]), strict=True):
+            first, *others = cut_at_sentences(line.text, self.reading.languages[0])
+            known = (self.corrected(line.restored(text.strip())) for text in (first, *others) if others)
             if all(correction is None for correction in known):
                 yield usual
             else:
-                yield self._segmenter.by_sentences().segment([line.text])[0]
+                yield self.segmenter.by_sentences().segment([line.text])[0]
 
     def _parts(self, lines: Sequence[_Line]) -> list[_Part]:
         pieces = [(line, number, piece) for line in lines for number, piece in enumerate(line.segments.pieces)]
@@ -238,17 +227,17 @@ class LineTranslator:
             for (line, _, _), (filled, _) in zip(pieces, readings, strict=True)
             if filled is not None and (line.typed is not UNTYPED or filled.marks)
         ]
-        ids_of = dict(zip(changed, self._encode(changed), strict=True)) if changed else {}
+        ids_of = dict(zip(changed, self.encode(changed), strict=True)) if changed else {}
         parts = []
         for (line, number, piece), (filled, manner) in zip(pieces, readings, strict=True):
             ids = () if filled is None else ids_of.get(filled.text, piece.ids)
             request = None
-            known = self._corrected(line.protected.restored(piece.text)) if line.typed is UNTYPED and ids else None
+            known = self.corrected(line.protected.restored(piece.text)) if line.typed is UNTYPED and ids else None
             if known is not None:
                 piece, filled, ids, manner = Piece(known, ()), None, (), USUAL
             if filled is not None and ids:
                 begun = line.typed.begun if number == line.typed.number else ""
-                terms = self._glossary.demands(filled.text) if self._glossary is not None else ()
+                terms = self.glossary.demands(filled.text) if self.glossary is not None else ()
                 demands = (*filled.demands, *terms, *measures(filled.text))
                 closed = begun[-1:] in filled.marks
                 request = PieceRequest(filled.text, tuple(ids), filled.filled(begun), demands, closed)
@@ -263,23 +252,23 @@ class LineTranslator:
         """
         if not piece.ids or number < line.typed.number:
             return None, USUAL
-        text, manner = self._reading.piece(piece.text) if line.typed is UNTYPED else (piece.text, USUAL)
+        text, manner = self.reading.piece(piece.text) if line.typed is UNTYPED else (piece.text, USUAL)
         if not line.protected.placeholders and not line.protected.symbols:
             return Filled(text, (), ()), manner
-        names = self._surrogates() if line.protected.placeholders else ()
+        names = self.surrogates() if line.protected.placeholders else ()
         return fill(text, names, line.typed.begun if number == line.typed.number else ""), manner
 
     def _window(self, parts: Sequence[_Part]) -> Steps[list[tuple[_Part, PieceResult]]]:
         """Return the translations of pieces; equal ones are decoded once, unless they are sampled."""
-        drawn = isinstance(self._options, SamplingOptions)
+        drawn = isinstance(self.options, SamplingOptions)
         wanted: dict[tuple[PieceRequest, int], int] = {}
         for part in parts:
             if part.request is not None:
                 wanted.setdefault((part.request, part.number if drawn else 0), part.number)
         requests = [request for request, _ in wanted]
-        own = yield from self._pieces(requests, list(wanted.values()))
-        if self._judge is not None:
-            own = self._judged(requests, own, self._judge)
+        own = yield from self.pieces(requests, list(wanted.values()))
+        if self.judge is not None:
+            own = self._judged(requests, own, self.judge)
         translated = dict(zip(wanted, own, strict=True))
         results = []
         for part in parts:
@@ -289,12 +278,12 @@ class LineTranslator:
             result = translated[part.request, part.number if drawn else 0]
             number = part.line.number + 1
             if result.looped:
-                self._notes.add("loop", number)
+                self.notes.add("loop", number)
             elif not result.translation.finished:
-                self._notes.add("unfinished", number)
+                self.notes.add("unfinished", number)
             if result.translation.loses_words:
-                self._notes.add("words lost", number)
-            self._notes.demanded(number, part.request.demands, result.unmet, changed=result.changed)
+                self.notes.add("words lost", number)
+            self.notes.demanded(number, part.request.demands, result.unmet, changed=result.changed)
             results.append((part, self._with_marks(part, result)))
         return results
 
@@ -321,15 +310,15 @@ class LineTranslator:
 
         def marked(translation: Translation) -> Translation:
             names = frozenset(name for _, name in part.filled.names)
-            written = self._reading.written(self._with_inner_symbols(part, translation.text), part.manner, names)
+            written = self.reading.written(self._with_inner_symbols(part, translation.text), part.manner, names)
             text, misplaced = with_marks(part.piece.text, part.filled, written)
             outer = [mark for mark in part.filled.symbols if mark not in text]
             text = with_outer_symbols(part.piece.text, outer, text)
             if misplaced and translation is result.translation:
-                self._notes.add("misplaced", part.line.number + 1)
+                self.notes.add("misplaced", part.line.number + 1)
             own = translation.confidence
             if own is not None:
-                cased = self._reading.written(translation.text, part.manner, names)
+                cased = self.reading.written(translation.text, part.manner, names)
                 own = renamed(respelled(own, cased), part.filled.names)
             others = tuple(map(marked, translation.alternatives))
             return replace(translation, text=text, alternatives=others, confidence=own)
@@ -343,8 +332,8 @@ class LineTranslator:
         request = part.request
         if not (inner or pairs) or request is None or not text.strip():
             return text
-        offsets = self._gaps(request.text, request.ids, text, [offset for _, offset in inner]) if inner else ()
-        spans = self._enclosed(request.text, request.ids, text, [span for _, span, _ in pairs]) if pairs else ()
+        offsets = self.gaps(request.text, request.ids, text, [offset for _, offset in inner]) if inner else ()
+        spans = self.enclosed(request.text, request.ids, text, [span for _, span, _ in pairs]) if pairs else ()
         placed = [(offset, 1, mark) for offset, (mark, _) in zip(offsets, inner, strict=True)]
         spaces = {mark: spaces_around(part.piece.text, mark) for mark, _ in inner}
         for (marks, _, ends), (start, end) in zip(pairs, spans, strict=True):
@@ -370,21 +359,21 @@ class LineTranslator:
         }
         for event, happened in events.items():
             if happened:
-                self._notes.add(event, line.number + 1)
+                self.notes.add(event, line.number + 1)
         typed = line.typed
         translations = [result.translation for _, result in parts[max(0, typed.number) :]]
         if typed.number < 0:
-            translation = joined(translations, self._options.alpha)
+            translation = joined(translations, self.options.alpha)
         else:
-            translation = prefixed(typed.finished, translations, self._options.alpha)
+            translation = prefixed(typed.finished, translations, self.options.alpha)
         translation = _restored(line.protected, translation)
-        if self._judge is not None:
+        if self.judge is not None:
             own = combined([piece_translation.confidence or CERTAIN for piece_translation in translations] or [CERTAIN])
             translation = replace(translation, confidence=renamed(own, line.protected.names))
             for flag in own.flags:
-                self._notes.flagged(flag, line.number + 1)
+                self.notes.flagged(flag, line.number + 1)
         if parts[0][1].translation.text != line.text:
-            self._notes.compare(line.number + 1, *lost(line.text, translation.text))
+            self.notes.compare(line.number + 1, *lost(line.text, translation.text))
         return translation
 
 

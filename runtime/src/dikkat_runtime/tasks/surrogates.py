@@ -7,7 +7,7 @@ which search then writes exactly once; and in the end the placeholder replaces t
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Container, Sequence
 from dataclasses import dataclass
 
 from dikkat_runtime.text.demanded import Demanded
@@ -48,7 +48,6 @@ class Protected:
 
     @property
     def names(self) -> tuple[tuple[str, str], ...]:
-        """Each placeholder with its mark."""
         return tuple((placeholder, chr(FIRST_MARK + number)) for number, placeholder in enumerate(self.placeholders))
 
     def restored(self, text: str) -> str:
@@ -128,7 +127,6 @@ class Filled:
 
     @property
     def demands(self) -> tuple[Demanded, ...]:
-        """The surrogates as demands on the translation."""
         matches = ((mark, name, re.search(_with_placeholders(name), self.text)) for mark, name in self.names)
         return tuple(
             Demanded((name,), 1, "placeholder", mark, (match.span(),) if match else ()) for mark, name, match in matches
@@ -248,12 +246,6 @@ def with_outer_symbols(piece: str, symbols: Sequence[str], translation: str) -> 
 def _has_word(text: str) -> bool:
     """Return whether a text has a letter, a digit or a placeholder."""
     return any(character.isalnum() or FIRST_MARK <= ord(character) < FIRST_SYMBOL for character in text)
-
-
-def ranked_surrogates(translate: Callable[[Sequence[str]], Sequence[str]]) -> tuple[str, ...]:
-    """Return the surrogates, those first that a model copies unchanged when it reads them alone."""
-    texts = translate(SURROGATES)
-    return tuple(sorted(SURROGATES, key=lambda name: texts[SURROGATES.index(name)].strip(" .") != name))
 
 
 def _with_placeholders(name: str) -> str:

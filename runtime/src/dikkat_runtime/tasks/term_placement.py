@@ -242,7 +242,6 @@ class TermPlacer:
         return " ".join(words[: len(written.split())])
 
     def _likeliest(self, memory: Memory, ways: Mapping[int, Sequence[_Way]]) -> list[str]:
-        """Return the likeliest of the texts of each item in `ways`."""
         asked = [
             (n, text)
             for n, own in ways.items()

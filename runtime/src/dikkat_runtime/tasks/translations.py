@@ -54,7 +54,6 @@ class _Tally:
 
     @property
     def first(self) -> int:
-        """The first of the lines."""
         return self.lines[0]
 
     def add(self, line: int, example: str = "") -> None:

@@ -38,7 +38,7 @@ from dikkat_runtime.tasks.lexicon import Lexicon
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.opening import OpenedModel, load_tokenizers, native_translation, open_members
 from dikkat_runtime.tasks.reading import FORMALITY_MARKS, Manner, Reading, limits_of_run, usual_forms_of
-from dikkat_runtime.tasks.surrogates import fill, ranked_surrogates
+from dikkat_runtime.tasks.surrogates import SURROGATES, fill
 from dikkat_runtime.tasks.term_consistency import TermUnifier
 from dikkat_runtime.tasks.term_placement import TermPlacer
 from dikkat_runtime.tasks.translations import PieceRequest, Translation, TranslationNotes, translations_of
@@ -314,7 +314,6 @@ class Translator(OpenedModel):
 
     @cached_property
     def constraints(self) -> ConstraintCompiler:
-        """The compiler of constraints over tokens."""
         return ConstraintCompiler(*self._sides[1:])
 
     @property
@@ -373,13 +372,11 @@ class Translator(OpenedModel):
     @cached_property
     def surrogates(self) -> tuple[str, ...]:
         """The names that stand for placeholders, those first that this model copies unchanged."""
-
-        def copies(names: Sequence[str]) -> list[str]:
-            ids = self.tokenizer.encode_batch(list(names), self.language)
-            results = search_all(self.engine, ids, DecodingOptions(scores=False))
-            return self.target_tokenizer.decode_batch([hypotheses[0].tokens for hypotheses in results])
-
-        return ranked_surrogates(copies)
+        ids = self.tokenizer.encode_batch(SURROGATES, self.language)
+        results = search_all(self.engine, ids, DecodingOptions(scores=False))
+        texts = self.target_tokenizer.decode_batch([hypotheses[0].tokens for hypotheses in results])
+        copies = dict(zip(SURROGATES, texts, strict=True))
+        return tuple(sorted(SURROGATES, key=lambda name: copies[name].strip(" .") != name))
 
     def decoded(
         self,

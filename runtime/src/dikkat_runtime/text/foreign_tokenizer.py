@@ -80,7 +80,6 @@ class ForeignTokenizer:
         return self.encode_batch([text], language)[0]
 
     def encode_batch(self, texts: Sequence[str], language: str = "") -> list[list[int]]:
-        """Return ids of each text, in order. Raises `DataError` for half a surrogate pair."""
         return [encoding.ids for encoding in self.encodings(texts, placed=False)]
 
     def encodings(self, texts: Sequence[str], *, placed: bool = True) -> list[tokenizers.Encoding]:
@@ -110,11 +109,9 @@ class ForeignTokenizer:
         return [*self._before, *ids, *self._after]
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Return the text of `ids`, without special tokens."""
         return self.decode_batch([ids])[0]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
-        """Return the text of each row of ids, in order."""
         kept = [[int(number) for number in ids if number not in self._special] for ids in batch]
         return list(self._inner.decode_batch(kept, skip_special_tokens=False))
 
@@ -123,7 +120,6 @@ class ForeignTokenizer:
         return [self._piece(int(number)) for number in ids]
 
     def labels(self, ids: Sequence[int]) -> list[str]:
-        """Return `pieces` for people: a part of a character is shown as that character, as in "é(1/2)"."""
         return whole_characters(self.pieces(ids)) if self._is_bytes else self.pieces(ids)
 
     def _piece(self, token_id: int) -> str:

@@ -174,7 +174,6 @@ class Tokenizer:
         return [encoding.ids for encoding in self._inner.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _ids_by_words(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the ids of texts from those of their words, which are remembered."""
         rows = [text.split(" ") for text in texts]
         # threads share the words: a dictionary that one has begun with is added to, but never emptied
         if len(self._words) > _KEPT_WORDS:
@@ -221,7 +220,6 @@ class Tokenizer:
         return self.spans_batch([text], language)[0]
 
     def spans_batch(self, texts: Sequence[str], language: str | None = None) -> list[tuple[str, list[tuple[int, int]]]]:
-        """Return for each text what `spans` returns."""
         casing = self._casing(language)
         written = [normalize("NFC", text) for text in texts] if has_dotted_i(casing) else list(texts)
         cased = self._to_cut(written, casing)
@@ -289,7 +287,6 @@ class Tokenizer:
         return whole_characters(self.pieces(ids)) if self._is_bytes or self._is_pieces else self.pieces(ids)
 
     def _to_cut(self, texts: Sequence[str], language: str | None) -> list[str]:
-        """Return the texts that the library cuts."""
         casing = self._casing(language)
         cased = list(_cased(texts, casing) if casing else texts)
         return cased if self._typed_space is None else [text.replace(SPACE, STAND_IN) for text in cased]

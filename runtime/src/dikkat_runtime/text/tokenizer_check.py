@@ -216,7 +216,6 @@ def _is_fixed(value: Any) -> bool:
 
 
 def _check_part(what: str, part: Any, plural: str, known: Mapping[str, Mapping[str, Check]]) -> None:
-    """Check one component, or a sequence of them."""
     if part is None:
         return
     parts = [part]

@@ -87,7 +87,6 @@ class VocabularyBytes:
         return frozenset(number for number, last in lasts if last and (last.isspace() or last in _OPENERS))
 
     def text(self, ids: Sequence[int]) -> bytes:
-        """Return the text of these tokens."""
         raw = b"".join(self.tokens[number] for number in ids)
         return raw[1:] if self.leading_space and raw.startswith(b" ") else raw
 

@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 from dikkat.data.alignment import Scores, SketchBuilder, Sketches, agreement, length_ratio
 from dikkat.data.faults.pair_checks import Fault, later_fault, own_fault
 from dikkat.data.languages import are_alike, guess_language, language_scores, languages_known
+from dikkat.data.near_duplicates import near_key
 from dikkat.data.pairs import Pair
-from dikkat.data.splitting import near_key
 from dikkat_runtime.errors import msg, plural
 from dikkat_runtime.text.pair_faults import is_copy
 
@@ -291,13 +291,11 @@ class DataCheck:
 
     @property
     def counts(self) -> dict[Fault, int]:
-        """The number of pairs with each fault that any pair has."""
         counts = np.bincount(self.faults, minlength=len(Fault))
         return {fault: int(counts[fault]) for fault in Fault if fault is not Fault.NONE and counts[fault]}
 
     @property
     def pairs(self) -> int:
-        """The number of pairs that were read."""
         return len(self.faults)
 
 
@@ -338,7 +336,6 @@ class _Checker:
         self._recent: dict[Fault, list[tuple[int, Example]]] = {fault: [] for fault in _CHECKED_LATER}
 
     def add(self, pair: Pair) -> None:
-        """Look at one more pair."""
         source, target = pair.source.strip(), pair.target.strip()
         fault = own_fault(source, target)
         words: tuple[list[str], list[str]] = ([], []) if fault else (words_of(source), words_of(target))

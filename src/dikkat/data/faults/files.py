@@ -68,12 +68,8 @@ def write_cleaned(request: CheckRequest, check: DataCheck, out: Path) -> None:
     with write_streaming(out) as kept, write_streaming(left_out_path(out)) as left_out:
         left_out.write("reason\tline\tsource\ttarget\n")
         for pair, fault in without_faults(pairs, check):
-            texts = "\t".join(" ".join(text.split()) if _has_breaks(text) else text for text in pair[:2])
+            texts = "\t".join(" ".join(text.split()) if set(text) & set("\t\n\r") else text for text in pair[:2])
             if fault is Fault.NONE:
                 kept.write(f"{texts}\n")
             else:
                 left_out.write(f"{NAMES[fault]}\t{pair.line}\t{texts}\n")
-
-
-def _has_breaks(text: str) -> bool:
-    return "\t" in text or "\n" in text or "\r" in text

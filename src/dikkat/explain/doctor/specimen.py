@@ -97,7 +97,6 @@ class Specimen:
         return torch.ones_like(self.mask)
 
     def tokens(self, *shape: int) -> Int[Tensor, "..."]:
-        """Return more random tokens."""
         return _tokens(self.model, *shape)
 
     def others(self, tokens: Int[Tensor, "..."]) -> Int[Tensor, "..."]:

@@ -51,7 +51,6 @@ def element(name: str, content: str = "", /, **attributes: object) -> str:
 
 
 def text(x: float, y: float, content: str, **attributes: object) -> str:
-    """Return a line of text with its baseline at `y`."""
     return element("text", escaped(content), x=x, y=y, **attributes)
 
 
@@ -187,7 +186,6 @@ class _Axes:
         return (_LEFT + (right - _LEFT) * _share(x, self.x_range), bottom - (bottom - _TOP) * _share(y, self.y_range))
 
     def as_svg(self) -> str:
-        """The whole drawing."""
         right, bottom = _WIDTH - _RIGHT, _HEIGHT - _BOTTOM
         frame = [text(_LEFT, 15, self.labels.title, font_weight="bold")]
         for tick in self.y_ticks:

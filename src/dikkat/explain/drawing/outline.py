@@ -52,7 +52,6 @@ class SubLayer:
 
     @property
     def parameters(self) -> int:
-        """Return the parameters of part and norm."""
         return self.part.parameters + self.norm.parameters
 
 
@@ -75,12 +74,10 @@ class Stack:
 
     @property
     def block_parameters(self) -> int:
-        """Return the parameters of one block."""
         return sum(sub_layer.parameters for sub_layer in self.block)
 
     @property
     def parameters(self) -> int:
-        """Return the parameters of the stack."""
         return self.layers * self.block_parameters + sum(part.parameters for part in self.below + self.above)
 
 
@@ -101,7 +98,6 @@ class Outline:
 
     @property
     def parameters(self) -> int:
-        """Return the parameters of the model."""
         return sum(stack.parameters for stack in self.stacks)
 
 
@@ -260,7 +256,6 @@ class _Reader:
         )
 
     def _written(self, block: CrossAttendingBlock) -> Part:
-        """The part that knows what was written."""
         if isinstance(block, RecurrentDecoderBlock):
             width = self.config.model_dim
             sizes = (f"W, W_f: D × D = {width:,} × {width:,}", "f = sigmoid(W_f x + b_f)", "relu(f c + (1 − f) W x)")

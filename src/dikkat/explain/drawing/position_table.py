@@ -53,7 +53,6 @@ class PositionTable:
 
     @property
     def values(self) -> Array:
-        """Return the table (T, D)."""
         return sinusoids(self.length, self.dim, self.kind)
 
     @property

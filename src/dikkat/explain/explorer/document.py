@@ -255,7 +255,6 @@ class Page:
 
     @property
     def kinds(self) -> list[MapKind]:
-        """Return the kinds of map that every sentence has."""
         return [kind for kind in get_args(MapKind) if all(kind in sentence.maps for sentence in self.sentences)]
 
     @property

@@ -107,7 +107,6 @@ class Agreements:
             self._links.setdefault(head, []).append(word_links(head_weights, words))
 
     def results(self) -> dict[HeadName, Agreement]:
-        """Return the agreement of every head that was added."""
         return {head: self._of(head) for head in self._hits}
 
     def _of(self, head: HeadName) -> Agreement:

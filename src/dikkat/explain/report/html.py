@@ -28,12 +28,10 @@ def page(title: str, language: str, parts: Iterable[str], *, scripts: bool = Fal
 
 
 def heading(text: str, level: int = 2) -> str:
-    """Return a heading."""
     return f"<h{level}>{escaped(text)}</h{level}>"
 
 
 def paragraph(text: str, *, muted: bool = False) -> str:
-    """Return a paragraph; a `muted` one is grey."""
     return f"<p{' class=muted' if muted else ''}>{escaped(text)}</p>"
 
 
@@ -50,7 +48,6 @@ def tiles(values: Sequence[tuple[str, str]]) -> str:
 
 
 def table(rows: Sequence[tuple[str, str]]) -> str:
-    """Return a table of names and numbers."""
     body = "".join(f'<tr><td>{escaped(name)}</td><td class="number">{escaped(value)}</td></tr>' for name, value in rows)
     return f'<div class="wide"><table>{body}</table></div>'
 

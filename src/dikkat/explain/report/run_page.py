@@ -162,7 +162,6 @@ def _line(example: Example) -> str:
 
 
 def data_page(name: str, check: DataCheck) -> str:
-    """The whole file."""
     counts = check.counts
     faulty = sum(counts.values())
     ranked = sorted(counts, key=lambda fault: (-counts[fault], fault))

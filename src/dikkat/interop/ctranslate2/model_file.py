@@ -59,7 +59,6 @@ class ByteReader:
         self.content, self.at = memoryview(content), 0
 
     def part(self, size: int) -> memoryview:
-        """Return the next `size` bytes."""
         if self.at + size > len(self.content):
             raise ValueError("it is cut short")
         self.at += size

@@ -20,7 +20,6 @@ _BLOCK = {
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     return {
         **EMBEDDINGS,
         "embedding_norm.norm": "embeddings.LayerNorm",
@@ -31,7 +30,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     theirs.require("num_hidden_groups", 1)
     theirs.require("inner_group_num", 1)
     theirs.require("position_embedding_type", "absolute")

@@ -35,7 +35,6 @@ def _computed(first: int, model: ModelConfig, parts: Sequence[Tensor]) -> Tensor
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
-    """Return the table of names."""
     is_m2m = theirs.values["model_type"] == "m2m_100"
     table: dict[str, str | Derived] = {
         "output_weight": _SHARED,
@@ -53,7 +52,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     kind = theirs.values["model_type"]
     heads, hidden = theirs.number("encoder_attention_heads"), theirs.number("encoder_ffn_dim")
     for name, only in (("decoder_attention_heads", heads), ("decoder_ffn_dim", hidden), ("tie_word_embeddings", True)):

@@ -29,7 +29,6 @@ _ELECTRA = {"embedding_norm.norm": EMBEDDINGS["embedding_norm"], "embedding_norm
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     table = {**EMBEDDINGS, **block("encoder.blocks", "encoder.layer", BLOCK)}
     if theirs.values["model_type"] in ROBERTA:
         # positions are counted from after the number of the padding
@@ -38,7 +37,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     theirs.require("position_embedding_type", "absolute")
     theirs.require("is_decoder", False)
     theirs.require("add_cross_attention", False)

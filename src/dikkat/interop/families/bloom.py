@@ -16,7 +16,6 @@ _BLOCK = {
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     return {
         "embedding.weight": "word_embeddings.weight",
         "embedding_norm": "word_embeddings_layernorm",
@@ -27,7 +26,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     theirs.require("apply_residual_connection_post_layernorm", False)
     dim = theirs.number("hidden_size", theirs.number("n_embed", 64))
     return {

@@ -29,7 +29,6 @@ def _positions(model: ModelConfig, parts: Sequence[Tensor]) -> Tensor:
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
-    """Return the table of names."""
     has_norm = "layer_norm" in str(theirs.values.get("norm_rel_ebd", "none")).lower()
     norm = ("encoder.LayerNorm.weight", "encoder.LayerNorm.bias") if has_norm else ()
     score, table = "encoder.blocks.*.self_attention.comparison.score", {}
@@ -43,7 +42,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     theirs.require("relative_attention", True)
     theirs.require("conv_kernel_size", 0)
     sizes = encoder_sizes(theirs, 1e-7)

@@ -24,12 +24,10 @@ _NAMES = {
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     return {**EMBEDDINGS, "segment_embedding": "0", **block("encoder.blocks", "transformer.layer", _BLOCK)}
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     own = {usual: theirs.values[name] for usual, name in _NAMES.items() if name in theirs.values}
     return encoder_sizes(ForeignSettings(theirs.path, {**theirs.values, **own}), 1e-12)
 

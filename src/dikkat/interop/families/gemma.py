@@ -14,7 +14,6 @@ _FIRST = "gemma"
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     second = "post_attention" if theirs.values["model_type"] == _FIRST else "pre_feedforward"
     own = {
         "self_attention.in_projection": "self_attn.q_proj|rotary&self_attn.k_proj|rotary&self_attn.v_proj",
@@ -37,7 +36,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     kind = theirs.values["model_type"]
     if theirs.values.get("use_bidirectional_attention"):
         theirs.require("use_bidirectional_attention", False)

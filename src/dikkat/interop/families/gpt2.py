@@ -30,7 +30,6 @@ _NAMES = {
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     return {
         "embedding.weight": "wte.weight",
         "output_weight": "wte.weight" if model.tie_embeddings else "lm_head.weight",
@@ -41,7 +40,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     neo = theirs.values["model_type"] == "gpt_neo"
     theirs.require("scale_attn_weights", True)
     theirs.require("scale_attn_by_inverse_layer_idx", False)

@@ -31,7 +31,6 @@ _AROUND = {
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     embedding, output, norm, layers, own = _AROUND[str(theirs.values["model_type"])]
     return {
         "embedding.weight": f"{embedding}.weight",
@@ -43,7 +42,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     kind = str(theirs.values["model_type"])
     theirs.require("qk_layernorm", False)
     sizes, width = decoder_sizes(theirs)

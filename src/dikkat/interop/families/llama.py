@@ -12,7 +12,6 @@ _SELF = "self_attn"
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     phi3, after = theirs.values["model_type"] == "phi3", model.norm_placement == "output"
     mark = "" if theirs.values.get("mlp_bias") else "|unbiased"
     first, second = ("post_attention", "post_feedforward") if after else ("input", "post_attention")
@@ -38,7 +37,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     kind = theirs.values["model_type"]
     sizes, width = decoder_sizes(theirs)
     bias = theirs.values.get("attention_bias", False) is True

@@ -28,7 +28,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     for name, only in _REQUIRED.items():
         theirs.require(name, only)
     separate = theirs.values.get("share_encoder_decoder_embeddings", True) is False

@@ -20,7 +20,6 @@ _WORDS = "embeddings.tok_embeddings.weight"
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     return {
         "embedding.weight": _WORDS,
         "output_weight": _WORDS,
@@ -32,7 +31,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     for name in ("norm_bias", "mlp_bias", "classifier_bias"):
         theirs.require(name, False)
     every, layers = theirs.number("global_attn_every_n_layers", 3), theirs.number("num_hidden_layers")

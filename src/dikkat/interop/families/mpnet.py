@@ -18,7 +18,6 @@ _SKIPPED = 2  # rows of the table of positions before the first one, whatever th
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     return {
         **EMBEDDINGS,
         "positions.embedding": f"{EMBEDDINGS['positions.embedding']}|from={_SKIPPED}",
@@ -29,7 +28,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     theirs.require("relative_attention_num_buckets", 32)
     rows = theirs.number("max_position_embeddings") - _SKIPPED
     return {**encoder_sizes(theirs, 1e-12), "max_positions": rows, "relative_bias": True}

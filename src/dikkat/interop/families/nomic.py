@@ -25,12 +25,10 @@ _NAMES = {
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     return {**EMBEDDINGS, "embedding_norm": "emb_ln", **block("encoder.blocks", "encoder.layers", _BLOCK)}
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     never = "prenorm mlp_fc1_bias mlp_fc2_bias qkv_proj_bias causal parallel_block use_rms_norm rotary_emb_interleaved"
     for name in never.split():
         theirs.require(name, False)

@@ -10,7 +10,6 @@ from dikkat.interop.family_settings import ACTIVATIONS, tied
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
-    """Return the table of names."""
     return {
         "embedding.weight": "embed_tokens.weight",
         "output_weight": "embed_tokens.weight" if model.tie_embeddings else "lm_head.weight",
@@ -21,7 +20,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> dict[str, str]:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     dim = theirs.number("hidden_size")
     theirs.require("word_embed_proj_dim", dim)
     for name in ("do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine"):

@@ -33,7 +33,6 @@ def _stack(stack: str, *, is_gated: bool) -> dict[str, str]:
 
 
 def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
-    """Return the table of names."""
     is_gated = model.activation != "relu"
     # logits of the first T5 are divided by the root of the width, which the last norm does as well
     is_first = theirs.values["model_type"] == "t5" and theirs.values.get("tie_word_embeddings", True) is not False
@@ -52,7 +51,6 @@ def keys(model: ModelConfig, theirs: ForeignSettings) -> Keys:
 
 
 def settings(theirs: ForeignSettings, names: Collection[str]) -> dict[str, object]:
-    """Return the settings of our model."""
     theirs.require("relative_attention_num_buckets", 32)
     theirs.require("relative_attention_max_distance", 128)
     layers, usual = theirs.number("num_layers"), "relu" if theirs.values["model_type"] == "t5" else "gated-gelu"

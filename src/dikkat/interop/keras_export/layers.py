@@ -97,7 +97,6 @@ def feed_forward(network: FeedForward | GatedFeedForward, x: KerasTensor, name: 
 
 
 def array(values: Tensor) -> np.ndarray[Any, np.dtype[Any]]:
-    """Return the numbers of a tensor."""
     return values.detach().cpu().numpy()
 
 

@@ -40,7 +40,6 @@ class KerasWriter:
         self._generator = Generator(folder)
 
     def write(self, prompts: Sequence[Sequence[int]], longest: int) -> list[tuple[list[int], Tensor]]:
-        """Return the ids written greedily after each prompt, `longest` at most, and the logits (P + T, V)."""
         written = self._generator.greedy(prompts, longest)
         rows = [[*prompt, *ids] for prompt, ids in zip(prompts, written, strict=True)]
         inputs = {"input_ids": padded(rows)[0].astype("int32")}
@@ -58,14 +57,12 @@ class KerasTranslator:
         self._translator = Translator(folder)
 
     def logits_and_maps(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Return logits (T + 1, V) and cross-attention (L, H, T + 1, S) for a source and a target without marks."""
         ids = {"source_ids": [[*source, EOS_ID]], "target_ids": [[BOS_ID, *target]]}
         outputs = self._translator.model({name: np.array(rows, dtype="int32") for name, rows in ids.items()})
         logits, maps = (keras.ops.convert_to_numpy(outputs[name])[0] for name in ("logits", "cross_attentions"))
         return torch.from_numpy(logits), torch.from_numpy(maps)
 
     def greedy(self, sources: Sequence[Sequence[int]], longest: int) -> list[list[int]]:
-        """Return the ids written for each source, without marks, of `longest` at most."""
         rows: list[list[int]] = []
         for start in range(0, len(sources), ROWS):
             written, _ = self._translator.greedy([[*row, EOS_ID] for row in sources[start : start + ROWS]], longest)

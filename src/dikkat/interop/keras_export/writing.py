@@ -47,7 +47,6 @@ labels = np.where(np.arange(1, ids.shape[1]) < lengths, -1, ids[:, 1:])  # what 
 
 
 def classifier_readme(trained: TrainedClassifier, name: str) -> str:
-    """Return the text of the readme of the folder `name` with a classifier."""
     most = trained.head.max_tokens
     beginning = round(most * trained.head.beginning)
     function = "sigmoid" if trained.is_multi_label else "softmax"
@@ -70,7 +69,6 @@ def classifier_readme(trained: TrainedClassifier, name: str) -> str:
 
 
 def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
-    """Return the text of the readme of the folder `name` with a language model."""
     fitting = _FITTING.format(labels=_LABELS, inputs=_INPUTS)
     prefix = ""
     if trained.head.objective == "prefix":
@@ -90,7 +88,6 @@ def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
 
 
 def readme(translator: TrainedTranslator, name: str) -> str:
-    """Return the text of the readme of the folder `name`."""
     languages, longest = translator.languages, longest_text(translator)
     limit = "Texts may have any length."
     if longest is not None:
@@ -189,7 +186,6 @@ def _require_keras() -> None:
 
 
 def _config(translator: TrainedTranslator) -> dict[str, object]:
-    """Return what `translate.py` reads."""
     longest = longest_text(translator)
     return {
         "source_tokenizer": "tokenizer.json",

@@ -46,7 +46,6 @@ class Graph:
         self._outputs.append(helper.make_tensor_value_info(name, TensorProto.FLOAT, shape))
 
     def node(self, operator: str, *inputs: str, outputs: int = 1, **attributes: Any) -> list[str]:
-        """Add a node of several outputs."""
         name = f"{operator}_{len(self._nodes)}"
         values = [name if outputs == 1 else f"{name}.{number}" for number in range(outputs)]
         self._nodes.append(helper.make_node(operator, list(inputs), values, name=name, **attributes))
@@ -79,7 +78,6 @@ class Graph:
         return self._store(f"int_{number}", np.array(number, dtype=np.int64))
 
     def number(self, value: float) -> str:
-        """Store one number of float32."""
         return self._store(f"number_{value!r}", np.array(value, dtype=np.float32))
 
     def size(self, value: str, axis: int) -> str:
@@ -98,11 +96,9 @@ class Graph:
         return self.op("Reshape", value, self.ints(*shape))
 
     def transpose(self, value: str, *order: int) -> str:
-        """Return `value` with its axes in another order."""
         return self.op("Transpose", value, perm=list(order))
 
     def unsqueeze(self, value: str, *axes: int) -> str:
-        """Return `value` with new axes of size 1."""
         return self.op("Unsqueeze", value, self.ints(*axes))
 
     def part(self, value: str, axis: int, start: str | int, end: int = FAR) -> str:
@@ -111,7 +107,6 @@ class Graph:
         return self.op("Slice", value, first, self.ints(end), self.ints(axis))
 
     def scale(self, value: str, factor: float) -> str:
-        """Return `value` times a constant."""
         return value if factor == 1.0 else self.op("Mul", value, self.number(factor))
 
     def split(self, value: str, sizes: Sequence[int]) -> list[str]:
@@ -119,7 +114,6 @@ class Graph:
         return self.node("Split", value, self.ints(*sizes), outputs=len(sizes), axis=-1)
 
     def model(self) -> ModelProto:
-        """Return the graph as a model."""
         graph = helper.make_graph(
             self._nodes, self.name, self._inputs, self._outputs, list(self._initializers.values())
         )

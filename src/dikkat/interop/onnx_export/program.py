@@ -30,13 +30,11 @@ class OnnxTranslator:
         self._encoder, self._decoder = (opened(folder / name) for name in (ENCODER, DECODER))
 
     def logits_and_maps(self, source: Sequence[int], target: Sequence[int]) -> tuple[Tensor, Tensor]:
-        """Return logits (T + 1, V) and cross-attention (L, H, T + 1, S) for a source and a target without marks."""
         outputs = self._step([BOS_ID, *target], self._encoded([source]), None)
         maps = [outputs[name] for name in outputs if name.startswith("cross_attentions.")]
         return torch.from_numpy(outputs["logits"][0]), torch.from_numpy(np.concatenate(maps))
 
     def greedy(self, sources: Sequence[Sequence[int]], longest: int) -> list[list[int]]:
-        """Return the ids written for each source, without marks, of `longest` at most."""
         batches = (sources[start : start + _ROWS] for start in range(0, len(sources), _ROWS))
         return [row for batch in batches for row in self._batch(batch, longest)]
 
@@ -67,7 +65,6 @@ class OnnxTranslator:
 
 
 def runtime_name() -> str:
-    """Return the name and the version of ONNX Runtime."""
     # only where it is installed
     import onnxruntime
 
@@ -109,7 +106,6 @@ class OnnxClassifier(ClassifyingProgram):
         self._session = opened(folder / MODEL)
 
     def computed(self, name: str, ids: Array, mask: Array) -> Array:
-        """Return the output `name` for a batch of ids (B, S) and their mask."""
         values: Array = self._session.run([name], {"input_ids": ids, "attention_mask": mask.astype(np.int64)})[0]
         return values
 
@@ -122,7 +118,6 @@ class OnnxWriter:
         self._session = opened(folder / MODEL)
 
     def write(self, prompts: Sequence[Sequence[int]], longest: int) -> list[tuple[list[int], Tensor]]:
-        """Return the ids written greedily after each prompt, `longest` of them, and the logits (P + T, V)."""
         most = max(map(len, prompts))
         # padding stands before a text
         ids = np.array([[PAD_ID] * (most - len(prompt)) + list(prompt) for prompt in prompts])

@@ -24,7 +24,6 @@ _TWO_TOKENIZERS = template("onnx_export_readme.two_tokenizers.txt")
 
 
 def readme(translator: TrainedTranslator, name: str) -> str:
-    """Return the text of the readme of the folder `name`."""
     two = len(translator.tokenizers) > 1
     is_dotted = lowercases_dotted(translator.tokenizer_settings[0], translator.languages.source)
     target, longest = target_file(translator), longest_text(translator)
@@ -79,7 +78,6 @@ def _differences(
 
 
 def fenced(language: str, code: str) -> str:
-    """Return code as Markdown shows it."""
     return f"```{language}\n{code}```\n"
 
 
@@ -100,7 +98,6 @@ _PRACTICE = template("onnx_export_text_readme.practice.txt")
 
 
 def classifier_readme(trained: TrainedClassifier, name: str) -> str:
-    """Return the text of the readme of the folder `name` with a classifier."""
     dotted, most = trained.lowercases_dotted, trained.head.max_tokens
     beginning = round(most * trained.head.beginning)
     python = _CLASSIFIER.format(
@@ -137,7 +134,6 @@ def classifier_readme(trained: TrainedClassifier, name: str) -> str:
 
 
 def language_model_readme(trained: TrainedLanguageModel, name: str) -> str:
-    """Return the text of the readme of the folder `name` with a language model."""
     marks, most, dotted = trained.special_tokens, trained.usual_output, trained.lowercases_dotted
     python = _WRITER.format(
         folder=name,

@@ -91,7 +91,6 @@ BLOCK = (
 
 
 def nyu_rows(layers: int) -> list[Row]:
-    """The table of a classifier."""
     return [
         Row("encoder.embedding.word_embeddings.weight", ("encoder.embedding.word_embeddings.weight",)),
         *layer("encoder.embedding.norm", "encoder.embedding.LayerNorm"),

@@ -92,7 +92,6 @@ class Reach:
 
     @property
     def length(self) -> int:
-        """Return the number of inputs."""
         return len(self.sizes)
 
     @property
@@ -174,7 +173,6 @@ def cost(kind: Kind, length: int, width: int, *, kernel: int) -> Cost:
 
 
 def costs(length: int, width: int, *, kernel: int) -> dict[Kind, Cost]:
-    """Return the cost of each kind."""
     return {kind: cost(kind, length, width, kernel=kernel) for kind in KINDS}
 
 

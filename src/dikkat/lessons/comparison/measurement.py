@@ -139,7 +139,6 @@ class Sweep:
     growth: tuple[Growth, ...]
 
     def of(self, kind: Kind) -> list[Point]:
-        """Return the points of one kind, by length."""
         return [point for point in self.points if point.kind == kind]
 
 

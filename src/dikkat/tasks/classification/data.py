@@ -19,7 +19,8 @@ from dikkat.data.labelled import (
     table_remarks,
     with_known_labels,
 )
-from dikkat.data.splitting import near_key, split_labelled
+from dikkat.data.labelled_splitting import split_labelled
+from dikkat.data.near_duplicates import near_key
 from dikkat.tasks.common.settings import Request
 from dikkat_runtime.errors import DataError, UsageError, joined, msg, plural
 from dikkat_runtime.text.foreign_json import shown

@@ -182,7 +182,6 @@ def training_texts(run: RunDirectory, settings: dict[str, Any]) -> StoredLabels:
 def scores_of(
     labels: tuple[str, ...], is_multi_label: bool, texts: Sequence[LabelledText], answers: Sequence[Classification]
 ) -> ClassScores | LabelScores:
-    """Score the `answers` to `texts`."""
     if is_multi_label:
         predicted = np.array([[label in answer.labels for label in labels] for answer in answers])
         return label_scores(labels, _has_label(labels, texts), predicted)

@@ -118,11 +118,9 @@ class SyntheticTask:
         self._loss = loss
 
     def loss(self, position: int, progress: float, part: Part = WHOLE) -> BatchLoss:
-        """Return the loss of a synthetic batch."""
         return self._loss(0.125 if position == 0 else 1.0)
 
     def baseline(self) -> Baseline:
-        """Return a baseline of zero, which nothing reads."""
         return Baseline(-math.inf, 0.0, "nothing")
 
     def limit_validation(self, share: float) -> float:

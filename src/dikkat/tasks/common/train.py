@@ -1,7 +1,5 @@
 """Train any kind of model from a user's data to a finished run directory; a `Job` is what differs by kind."""
 
-import hashlib
-import json
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -56,7 +54,7 @@ from dikkat_runtime.engine.choose import why_not_native
 from dikkat_runtime.engine.options import Device
 from dikkat_runtime.engine.precision import PrecisionRecord
 from dikkat_runtime.errors import DikkatError, DiskError, StoppedError, UsageError, joined, msg, plural
-from dikkat_runtime.run.manifest import listed
+from dikkat_runtime.run.manifest import checksum_of_entries, listed
 from dikkat_runtime.run.parts import MEMBERS
 
 # The conditions that decide whether a resumed run is the same bit for bit.
@@ -156,17 +154,13 @@ def begin_together(ranks: Ranks, run: RunDirectory, started: float) -> float:
     # what a rank sees of the data: the checksums that the preparation wrote, and how long the files are
     sizes = {name: (run.path / name).stat().st_size if (run.path / name).exists() else -1 for name in listed(run.path)}
     facts = {
-        "settings": _digest(run.read_config()),
-        "data": _digest({name: [sizes[name], str(entry)] for name, entry in listed(run.path).items()}),
+        "settings": checksum_of_entries(run.read_config()),
+        "data": checksum_of_entries({name: [sizes[name], str(entry)] for name, entry in listed(run.path).items()}),
         "dikkat": __version__,
     }
     ranks.check_same(facts, str(run.path))
     (started,) = ranks.share([started])
     return started
-
-
-def _digest(content: object) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
 
 END_RESERVE = 2.5
@@ -366,14 +360,10 @@ def _resume(trainer: Trainer, run: RunDirectory, watcher: TrainWatcher) -> None:
 def _budget(config: TrainingConfig, batches_per_epoch: int, started: float, ranks: Ranks) -> Budget:
     clock = ranks.clock(RunningClock())
     if config.minutes is not None:
-        return TimeBudget(max(1.0, config.minutes * 60.0 - end_reserve(config)), started, clock=clock)
+        seconds = config.minutes * 60.0
+        return TimeBudget(max(1.0, seconds - END_RESERVE - seconds_of_trial(seconds)), started, clock=clock)
     updates = config.max_updates or max(1, round(config.max_epochs * batches_per_epoch / config.accumulate))
     return UpdateBudget(updates, clock)
-
-
-def end_reserve(config: TrainingConfig) -> float:
-    """Seconds of a run with a time limit that nothing is trained in, at its end."""
-    return END_RESERVE + (0.0 if config.minutes is None else seconds_of_trial(config.minutes * 60.0))
 
 
 def _can_shrink(run: RunDirectory, config: RunConfig) -> bool:

@@ -38,7 +38,6 @@ class OverTraining:
         """The statistics of each head over all sentences, for each look."""
 
     def sentence(self, number: int, look: int) -> SentenceMaps:
-        """Return the maps of one sentence at one look."""
         return self.history.sentence(number, look, self._labels)
 
     def _stats(self, look: int) -> dict[HeadName, HeadStats]:

@@ -56,7 +56,6 @@ class AttendingReader(AttentionRecorder):
 
     @classmethod
     def of(cls, trained: Classifier | ImportedHead | LanguageModel | Embedder) -> "AttendingReader":
-        """For whatever was loaded."""
         if isinstance(trained, LanguageModel):
             return cls._of_language_model(trained)
         if isinstance(trained, ImportedHead):

@@ -2,10 +2,9 @@
 
 import hashlib
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ import torch
 from dikkat.config import RunConfig, build_config, merge, preset
 from dikkat.data.cleaning import CleaningReport
 from dikkat.data.corpus import Corpus
-from dikkat.data.documents import PIECE, Document, read_documents, split_documents
+from dikkat.data.documents import Document, read_documents, split_documents
 from dikkat.data.packing import Windows, hidden_tokens
 from dikkat.kernels.processor import to_device
 from dikkat.models.factory import build_language_model
@@ -24,164 +23,18 @@ from dikkat.run_directory import RunDirectory
 from dikkat.run_directory.data_source import data_source
 from dikkat.tasks.common.card import foreign_validations
 from dikkat.tasks.common.settings import Request, Settings, require_start, tuning, without_translating
-from dikkat.tasks.common.speed_trial import (
-    FEW_PASSES,
-    PrecisionTrial,
-    asked_minutes,
-    fitting,
-    language_model_seconds,
-    may_choose_size,
-    needed_updates,
-    with_asked_training,
-)
+from dikkat.tasks.common.speed_trial import PrecisionTrial
 from dikkat.tasks.common.weights import build_to_train, load_initial, take_tokenizer
 from dikkat.tasks.in_memory import language_model_of
+from dikkat.tasks.language_model.encoding import encoded, vocabulary_texts
+from dikkat.tasks.language_model.sizing import COMMON, language_model_settings_for
 from dikkat.training.language_modelling import LanguageModelTask
-from dikkat_runtime.engine.options import Device, GenerationOptions, Precision
+from dikkat_runtime.engine.options import GenerationOptions, Precision
 from dikkat_runtime.errors import UsageError, msg
 from dikkat_runtime.run.metrics import settings_hash
-from dikkat_runtime.special_tokens import SpecialTokens
 from dikkat_runtime.tasks.generator import Generator
-from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, ForeignTokenizer, load_tokenizer, special_tokens_of
+from dikkat_runtime.text.foreign_tokenizer import AnyTokenizer, load_tokenizer
 from dikkat_runtime.text.tokenizer import Tokenizer
-
-# Turn documents into ids, and learn their vocabulary, in memory that does not grow with them.
-
-
-VOCABULARY_CHARACTERS = 1 << 28
-"""Characters that a vocabulary is learned from, about; of more, so many are drawn by the seed."""
-_CHARACTERS_AT_ONCE = 1 << 16
-_DOCUMENTS_AT_ONCE = 1000
-
-
-def vocabulary_texts(documents: Sequence[Document], seed: int) -> Iterator[str]:
-    """Yield the texts that a vocabulary is learned from: all pieces, or so many of them as memory should see."""
-    size = sum(document.size for document in documents)
-    pieces = chain.from_iterable(document.pieces for document in documents)
-    if size <= VOCABULARY_CHARACTERS:
-        yield from pieces
-        return
-    bits = np.random.PCG64(np.random.SeedSequence([seed % 2**64, size]))
-    limit = 2**64 * VOCABULARY_CHARACTERS // size
-    # raw bits of the generator: numpy keeps these the same for ever
-    yield from (piece for piece in pieces if bits.random_raw() < limit)
-
-
-def encoded(documents: Iterable[Document], tokenizer: AnyTokenizer, kind: str) -> Iterator[Iterable[int]]:
-    """Yield the ids of each document, each to be read before the next, as those of its whole text are.
-
-    `<bos>` stands where a text begins, `<eos>` where it ends, or the marks of an imported model that has some. A
-    vocabulary of the kind unigram cuts a text as a whole, which is then in memory, and so does an imported one.
-    """
-    marks = special_tokens_of(tokenizer)
-    if isinstance(tokenizer, ForeignTokenizer):
-        kind = "foreign"
-    if kind in ("characters", "bytes"):
-        for document in documents:
-            yield _marked(
-                document, chain.from_iterable(_of_characters(piece, tokenizer) for piece in document.pieces), marks
-            )
-        return
-    for group in _groups(documents):
-        if len(group) == 1 and len(group[0].pieces) > 1 and kind in ("bpe", "words"):
-            (document,) = group
-            yield _marked(document, chain.from_iterable(_of_words(document.pieces, tokenizer, kind)), marks)
-        else:
-            rows = tokenizer.encode_batch([document.text for document in group])
-            yield from (_marked(document, ids, marks) for document, ids in zip(group, rows, strict=True))
-
-
-def _groups(documents: Iterable[Document]) -> Iterator[list[Document]]:
-    """Documents that are encoded side by side: one that is long, or several short ones."""
-    waiting, size = list[Document](), 0
-    for document in documents:
-        if waiting and (size + document.size > PIECE or len(waiting) == _DOCUMENTS_AT_ONCE):
-            yield waiting
-            waiting, size = [], 0
-        waiting.append(document)
-        size += document.size
-    if waiting:
-        yield waiting
-
-
-def _marked(document: Document, ids: Iterable[int], marks: SpecialTokens) -> Iterator[int]:
-    begin, end = ([] if mark is None else [mark] for mark in (marks.begin, marks.end))
-    return chain(begin * document.begins, ids, end * document.ends)
-
-
-def _of_characters(piece: str, tokenizer: AnyTokenizer) -> Iterator[int]:
-    """Ids of a piece of a text, of any of its pieces one after the other, which are encoded side by side."""
-    starts = range(0, len(piece), _CHARACTERS_AT_ONCE)
-    rows = tokenizer.encode_batch([piece[start : start + _CHARACTERS_AT_ONCE] for start in starts])
-    return chain.from_iterable(rows)
-
-
-def _of_words(pieces: Iterable[str], tokenizer: AnyTokenizer, kind: str) -> Iterator[Sequence[int]]:
-    """Return ids of the pieces of a text, without the space that the kind bpe puts before it."""
-    for number, piece in enumerate(pieces):
-        if not number or kind == "words":
-            yield tokenizer.encode(piece)
-        else:
-            yield tokenizer.encode(piece[1:]) if piece.startswith(" ") else tokenizer.encode(piece)[1:]
-
-
-# Choose size, vocabulary and schedule of a language model from the amount of text.
-
-
-COMMON: Settings = {
-    # a scaled embedding drowns what the blocks add: tied to the output, it says at first that every token comes twice
-    "model": {"positions": "rotary", "scale_embeddings": False},
-    # small batches in many updates; what orthogonalising the matrices costs, a small model never earns back
-    "training": {"optimizer": "adamw", "beta2": 0.99, "label_smoothing": 0.0},
-}
-"""Settings of every language model, those of presets included."""
-
-
-def language_model_settings(characters: int) -> Settings:
-    """Return the settings that differ from the defaults for `characters` characters of text."""
-    if characters < 300_000:
-        own = _settings(dim=128, heads=4, layers=4, dropout=0.2, context=128, batch=1024, rate=4e-3, epochs=40)
-    elif characters < 5_000_000:
-        own = _settings(dim=192, heads=4, layers=4, dropout=0.1, context=256, batch=1024, rate=3e-3, epochs=20)
-    elif characters < 50_000_000:
-        own = _settings(dim=256, heads=4, layers=6, dropout=0.1, context=256, batch=4096, rate=2e-3, epochs=8)
-    else:
-        own = _settings(dim=384, heads=6, layers=8, dropout=0.0, context=256, batch=8192, rate=1e-3, epochs=2)
-    kind = {"kind": "characters"} if characters < 5_000_000 else {"kind": "bpe", "vocab_size": 8_000}
-    return merge(COMMON, own, {"tokenizer": kind})
-
-
-def _settings(
-    *, dim: int, heads: int, layers: int, dropout: float, context: int, batch: int, rate: float, epochs: float
-) -> Settings:
-    return {
-        "model": {
-            "model_dim": dim,
-            "num_heads": heads,
-            "feed_forward_dim": 4 * dim,
-            "decoder_layers": layers,
-            "dropout": dropout,
-        },
-        "training": {"tokens_per_batch": batch, "learning_rate": rate, "max_epochs": epochs},
-        "language_model": {"context": context},
-    }
-
-
-def language_model_settings_for(characters: int, asked: Settings, device: Device = "cpu") -> Settings:
-    """Return `language_model_settings`, or a smaller model where the time asked for is too short."""
-    minutes, own = asked_minutes(asked), language_model_settings(characters)
-    if minutes is None or not may_choose_size(characters, asked, device):
-        return own
-    smaller = (language_model_settings(amount) for amount in (49_999_999, 4_999_999, 299_999) if amount < characters)
-    kept: Settings = merge(FEW_PASSES, {"tokenizer": own["tokenizer"]})
-    candidates = [own, *(merge(settings, kept) for settings in smaller)]
-
-    def needed(config: RunConfig) -> int:
-        tokens = characters / (4 if config.tokenizer.kind in ("bpe", "unigram") else 1)
-        return needed_updates(config, tokens / config.training.tokens_per_batch)
-
-    return fitting(with_asked_training(candidates, asked), minutes, language_model_seconds, needed)
-
 
 TUNED_CONTEXT = 256
 """Most tokens that a model from another run sees at once, unless it is told otherwise: it can read more afterwards."""
@@ -284,7 +137,6 @@ class LanguageModelJob:
         return config, None
 
     def task(self, run: RunDirectory, config: RunConfig) -> LanguageModelTask:
-        """Return the training task with a new model."""
         asked, training = config.language_model, config.training
         vocab_size = config.model.vocab_size
         train, held_out = (
@@ -307,7 +159,6 @@ class LanguageModelJob:
         )
 
     def facts(self, task: LanguageModelTask, config: RunConfig) -> dict[str, str]:
-        """Return facts about the data and the model to print before the first update."""
         model, asked = config.model, config.language_model
         parameters = sum(parameter.numel() for parameter in task.model.parameters())
         return {
@@ -324,7 +175,6 @@ class LanguageModelJob:
         }
 
     def shortcomings(self, task: LanguageModelTask) -> tuple[str, ...]:
-        """Return what is wrong with the data, each as a clause of a sentence."""
         return ()
 
     def precision_trial(self, run: RunDirectory, config: RunConfig) -> PrecisionTrial | None:
@@ -352,7 +202,6 @@ class LanguageModelJob:
         return []
 
     def card(self, run: RunDirectory, rows: list[dict[str, Any]]) -> str:
-        """Return the model card of the finished run as Markdown."""
         return language_model_card(run.read_config(), rows, run.foreign_metrics())
 
     def _tokenizer(self, train: Sequence[Document], config: RunConfig, run: RunDirectory) -> AnyTokenizer:

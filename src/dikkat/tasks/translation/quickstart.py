@@ -100,17 +100,11 @@ def run_quickstart(pair: str, out: Path, watcher: TrainWatcher, should_stop: Cal
             "{baseline:.2f}; try another path, such as {command}"
         ).fill(out, evaluation.model.chrf, evaluation.copy_source.chrf, quickstart_command(pair, free_folder(out)))
     sentence = min(evaluation.sources, key=lambda text: abs(len(text.split()) - 9))
-    picture = out / "attention.png"
-    draw_cross_attention(Translator.load(out), sentence, picture)
-    return Quickstart(evaluation, sentence, picture)
-
-
-def draw_cross_attention(translator: Translator, sentence: str, picture: Path) -> None:
-    """Draw the cross-attention of all heads of the last decoder layer for `sentence`."""
-    attending = Attending(translator)
-    last = translator.config.model.decoder_layers - 1
+    translator, picture = Translator.load(out), out / "attention.png"
+    attending, last = Attending(translator), translator.config.model.decoder_layers - 1
     maps = attending.greedy(sentence, attending.choose("decoder", "cross", last))
     plot_heads(maps.maps, picture, title=sentence)
+    return Quickstart(evaluation, sentence, picture)
 
 
 def _require_quickstart(run: RunDirectory, pair: str) -> None:

@@ -53,7 +53,6 @@ class Recipe:
 
     @property
     def read(self) -> Side:
-        """The side that is read."""
         return "source" if self.written == "target" else "target"
 
 

@@ -66,7 +66,6 @@ class Vocabularies:
 
     @classmethod
     def of(cls, translator: Translator) -> Vocabularies:
-        """Return those of a translator that was opened."""
         share_ids = translator.config.data.vocabularies == "shared_ids"
         return cls(translator.tokenizer, translator.target_tokenizer, share_ids)
 

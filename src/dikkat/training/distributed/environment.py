@@ -35,7 +35,6 @@ class RankInfo:
 
     @property
     def is_first(self) -> bool:
-        """Tell whether this rank is the one that writes, validates and speaks."""
         return self.index == 0
 
 

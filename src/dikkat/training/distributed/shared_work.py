@@ -9,7 +9,7 @@ from functools import partial
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from dikkat.config import TrainingConfig
 from dikkat.models.encoder_decoder import EncoderDecoder
@@ -48,13 +48,6 @@ class EarlyGradients:
 
         with self._model.watched_memory(collect):
             yield
-
-
-def early_gradients(model: nn.Module, parameters: FlatParameters) -> EarlyGradients | None:
-    """Return the early gradients of a translator; None where all end together, as in any other model."""
-    if isinstance(model, EncoderDecoder) and not isinstance(parameters, LowRankParameters):
-        return EarlyGradients(model, parameters)
-    return None
 
 
 def seed_dropout(seed: int, update: int, micro_step: int, part: int = 0) -> None:
@@ -98,7 +91,10 @@ class SharedWork:
         cls, task: Task, parameters: FlatParameters, config: TrainingConfig, ranks: Ranks, precision: Precision
     ) -> "SharedWork":
         """Divide the work on `task` among `ranks`."""
-        early = early_gradients(task.model, parameters) if ranks.count > 1 else None
+        model, early = task.model, None
+        # in other models than translators all gradients end together
+        if ranks.count > 1 and isinstance(model, EncoderDecoder) and not isinstance(parameters, LowRankParameters):
+            early = EarlyGradients(model, parameters)
         total = torch.zeros_like(parameters.master) if config.accumulate > 1 else None
         return cls(task, parameters, config, ranks, precision.validation, early, total)
 

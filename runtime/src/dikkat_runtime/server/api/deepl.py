@@ -25,7 +25,6 @@ _SEPARATORS = {"tsv": ("\t", "tab"), "csv": (",", "comma")}
 
 
 async def create(call: Call) -> Response:
-    """Keep a new glossary."""
     fields, store = call.fields, call.services.glossaries
     separator, separator_name = _SEPARATORS[fields.choice("entries_format", "tsv", tuple(_SEPARATORS))]
     name, source, target = (fields.text(field) for field in ("name", "source_lang", "target_lang"))
@@ -40,29 +39,24 @@ async def create(call: Call) -> Response:
 
 
 async def list_all(call: Call) -> Response:
-    """Return all glossaries."""
     return json_response({"glossaries": [_shown(glossary) for glossary in call.services.glossaries.all_of(call.owner)]})
 
 
 async def show(call: Call) -> Response:
-    """Return one glossary."""
     return json_response(_shown(_named(call)))
 
 
 async def entries(call: Call) -> Response:
-    """Return the terms of a glossary."""
     lines = [f"{term.source}\t{'|'.join(term.targets)}" for term in _named(call).terms]
     return Response("\n".join(lines).encode(), media_type=TSV)
 
 
 async def remove(call: Call) -> Response:
-    """Delete a glossary."""
     call.services.glossaries.remove(call.owner, call.request.path_params["glossary_id"])
     return Response(status_code=204)
 
 
 async def pairs(call: Call) -> Response:
-    """Return the pairs of languages that glossaries can be for."""
     served = dict.fromkeys(model.pair for model in call.catalog.of_kind("translator"))
     rows = [{"source_lang": source, "target_lang": target} for source, target in served]
     return json_response({"supported_languages": rows})

@@ -21,7 +21,6 @@ BYTES = "application/octet-stream"
 
 
 async def upload(call: Call) -> Response:
-    """Accept a document and begin to translate it."""
     source, target = call.fields.optional_text("source_lang"), call.fields.text("target_lang")
     model = _model(call, source, target)
     if output_format := call.fields.optional_text("output_format"):
@@ -32,7 +31,6 @@ async def upload(call: Call) -> Response:
 
 
 async def status(call: Call) -> Response:
-    """Return the progress of a document."""
     job = own_document(call, "document_key")
     content: dict[str, object] = {"document_id": job.identity, "status": job.status}
     if job.status in ("queued", "translating"):

@@ -42,7 +42,6 @@ async def languages(call: Call) -> Response:
 
 
 async def detect(call: Call) -> Response:
-    """Return the likeliest language of each text."""
     rows = []
     for text in call.fields.texts("q"):
         code, probability = (await detected_languages(text, 1))[0]

@@ -40,7 +40,6 @@ class _Events(StreamingResponse):
         self._written = written
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the events."""
         try:
             await super().__call__(scope, receive, send)
         finally:
@@ -153,7 +152,9 @@ def _stream(
         try:
             for index, text in enumerate(written):
                 if kind == "chat.completion.chunk":
-                    yield _event(head | {"choices": [_chat_start(index)]})
+                    start = {"role": "assistant", "content": ""}
+                    row = {"index": index, "delta": start, "logprobs": None, "finish_reason": None}
+                    yield _event(head | {"choices": [row]})
                 async for piece in text.pieces(watch=False):
                     tokens += piece.tokens
                     for row in _choices(choice, index, piece):
@@ -172,10 +173,6 @@ def _choices(choice: Choice, index: int, piece: Piece) -> list[dict[str, Any]]:
     """Return the text of a piece, and after the last one why it ended."""
     rows = [choice(index, piece.text, None)] if piece.text else []
     return [*rows, choice(index, "", piece.finish)] if piece.finish else rows
-
-
-def _chat_start(index: int) -> dict[str, Any]:
-    return {"index": index, "delta": {"role": "assistant", "content": ""}, "logprobs": None, "finish_reason": None}
 
 
 def _chat_delta(index: int, text: str, finish: Finish | None) -> dict[str, Any]:
@@ -221,12 +218,10 @@ _TEXT_ENDPOINTS = [
 
 
 async def models(call: Call) -> Response:
-    """Return every model that is served."""
     return json_response({"object": "list", "data": [_shown(model) for model in call.catalog.models]})
 
 
 async def model(call: Call) -> Response:
-    """Return one model."""
     return json_response(_shown(call.catalog.named(call.request.path_params["model"])))
 
 

@@ -34,13 +34,11 @@ from dikkat_runtime.text.glossary import Glossary
 
 
 async def send(call: Call) -> Response:
-    """Accept a document and begin to translate it."""
     job, _ = await begin_document(call, call.catalog.chosen(call.fields.text("model"), "translator"))
     return json_response({"id": job.identity, "key": job.key})
 
 
 async def watch(call: Call) -> Response:
-    """Return the progress of a document."""
     job = own_document(call, "key")
     content: dict[str, Any] = {
         "status": job.status, "name": job.name, "segments": job.segments, "translated": job.translated,
@@ -50,12 +48,10 @@ async def watch(call: Call) -> Response:
 
 
 async def fetch(call: Call) -> Response:
-    """Return the translated document."""
     return attachment(call, own_document(call, "key"))
 
 
 async def give_up(call: Call) -> Response:
-    """Delete a document, translated or not."""
     call.services.documents.remove(own_document(call, "key"))
     return Response(status_code=204)
 
@@ -136,7 +132,6 @@ async def file(call: Call) -> Response:
 
 
 async def models(call: Call) -> Response:
-    """Return the models with their features and limits."""
     limits = call.services.settings.limits
     content = {
         "version": __version__,
@@ -206,7 +201,6 @@ async def _glossary(call: Call, language: str) -> Glossary | None:
 
 
 async def complete(call: Call) -> Response:
-    """Complete a translation that somebody has begun to type."""
     fields = call.fields
     model = call.catalog.chosen(fields.text("model"), "translator")
     source, prefix = fields.within_limits("source", [fields.text("source"), fields.text("prefix")])

@@ -162,7 +162,6 @@ def input_texts(call: Call, name: str) -> list[str]:
 
 
 async def info(call: Call) -> Response:
-    """Return the served model and its limits."""
     limits = call.services.settings.limits
     content = {
         "model_id": call.catalog.models[0].name,

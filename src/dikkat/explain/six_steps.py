@@ -1,198 +1,23 @@
-"""Explain attention in three steps for typed words, and in six for one cell of a trained model."""
+"""Explain one attention cell of a trained model in six steps, from the three vectors to the sum."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from dikkat.explain.attention_map import END, Words, has_spaces
 from dikkat.explain.explanation import Column, Explanation, Step, Table
 from dikkat.explain.trace import Array, Cell, ModelTrace, Trace
-from dikkat.explain.word_vectors import WordVectors
+from dikkat.explain.written_numbers import (
+    CUT,
+    ROUNDED,
+    WRITTEN_OUT,
+    additive_score,
+    dot_product,
+    fixed,
+    shift_note,
+    softmax_table,
+    vector,
+)
 from dikkat_runtime.errors import joined, msg
-
-# Format numbers, vectors and sums of products.
-
-SHOWN = 3
-"""Numbers of a wide vector that are written unless all are asked for."""
-WRITTEN_OUT = 8
-"""Width up to which vectors are always written in full."""
-_ROUNDED = msg("Every number is computed with all its digits and rounded only where it is printed.")
-_CUT = msg("“…” stands for numbers that are computed with but not shown; --full shows them all.")
-
-
-def fixed(number: float) -> str:
-    """Return a number with four decimals, or with a power of ten where four decimals would hide it."""
-    if abs(number) >= 1e6 or 0 < abs(number) < 5e-5:
-        return f"{number:.2e}"
-    # a rounded "-0.0000" would be a sign without a number
-    return f"{number:.4f}" if number else "0.0000"
-
-
-def trimmed(number: float) -> str:
-    """Return a number without trailing zeros, as its author would write it."""
-    text = fixed(number)
-    return text if "e" in text else text.rstrip("0").rstrip(".")
-
-
-def vector(numbers: Array, *, full: bool = False, write: Callable[[float], str] = fixed) -> str:
-    """Return `[0.3990, 0.3854, 0.8610]`; a wide vector is cut after a few numbers unless `full`."""
-    shown = _shown(len(numbers), full)
-    rest = ["…"] if shown < len(numbers) else []
-    return f"[{', '.join([*map(write, numbers[:shown].tolist()), *rest])}]"
-
-
-def plain(numbers: Array) -> str:
-    """Return `0.3990 0.3854 0.8610`."""
-    return " ".join(fixed(float(number)) for number in numbers)
-
-
-def dot_product(left: Array, right: Array, *, full: bool = False) -> str:
-    """Return `0.53·0.34 + 0.34·0.22` and, below, the products: `= 0.1802 + 0.0748`.
-
-    A long sum is cut after a few terms, with the number of the others, and without the products, unless `full`.
-    """
-    shown = _shown(len(left), full)
-    pairs = zip(left[:shown].tolist(), right[:shown].tolist(), strict=True)
-    sums = " + ".join(f"{_bracketed(trimmed(a))}·{_bracketed(trimmed(b))}" for a, b in pairs)
-    if shown < len(left):
-        return f"{sums} + … (+{len(left) - shown})"
-    return f"{sums}\n= {' + '.join(_bracketed(fixed(term)) for term in (left * right).tolist())}"
-
-
-def additive_score(scale: Array, left: Array, right: Array, *, full: bool = False) -> str:
-    """Return `0.5·tanh(0.1 + 0.2) + …`, cut like a dot product."""
-    shown = _shown(len(left), full)
-    numbers = zip(scale[:shown].tolist(), left[:shown].tolist(), right[:shown].tolist(), strict=True)
-    terms = [f"{_bracketed(trimmed(v))}·tanh({trimmed(a)} + {_bracketed(trimmed(b))})" for v, a, b in numbers]
-    rest = [f"… (+{len(left) - shown})"] if shown < len(left) else []
-    return " + ".join([*terms, *rest])
-
-
-def _bracketed(number: str) -> str:
-    return f"({number})" if number.startswith("-") else number
-
-
-def _shown(width: int, full: bool) -> int:
-    return width if full or width <= WRITTEN_OUT else SHOWN
-
-
-# Show the softmax of a trace as a table: exponentials, their sum, quotients and weights.
-
-
-def softmax_table(trace: Trace, names: str) -> Table:
-    """Return one row a key: scaled score, exponential, quotient and weight; the sums last.
-
-    `names` heads the first column.
-    """
-    exponential = msg("exponential of (score − {largest})" if trace.shift else "exponential")
-    total = fixed(trace.exponential_sum)
-    numbers = (part.tolist() for part in (trace.biased, trace.exponentials, trace.weights, trace.allowed))
-    rows = [
-        (token, fixed(score), fixed(power), f"{fixed(power)} / {total}", fixed(weight))
-        if allowed
-        else (token, msg("masked"), fixed(0.0), f"{fixed(0.0)} / {total}", fixed(0.0))
-        for token, score, power, weight, allowed in zip(trace.cell.key_tokens, *numbers, strict=True)
-    ]
-    columns = (
-        Column(names),
-        Column(score_heading(trace), numeric=True),
-        Column(exponential.fill(largest=fixed(trace.shift)), numeric=True),
-        Column(msg("exponential / sum"), numeric=True),
-        Column(msg("weight"), numeric=True),
-    )
-    return Table(columns, tuple(rows), (msg("sum"), "", total, "", fixed(float(trace.weights.sum()))))
-
-
-def score_heading(trace: Trace) -> str:
-    """Return the name of the scores when they reach the softmax."""
-    if trace.cell.bias is not None:
-        return msg("with position")
-    return msg("score" if trace.cell.beta == 1.0 else "score × β")
-
-
-def shift_note(trace: Trace) -> tuple[str, ...]:
-    """Return why the largest score is subtracted, if it is."""
-    text = msg(
-        "The scores are large, so the largest, {largest}, is first subtracted from each: no "
-        "weight changes by that, and no exponential overflows."
-    )
-    return (text.fill(fixed(trace.shift)),) if trace.shift else ()
-
-
-# Explain the attention of typed words in three steps: scores, weights, context.
-
-
-def render_three_steps(words: WordVectors, trace: Trace, *, full: bool = False) -> Explanation:
-    """Return the explanation of `trace`, a cell of `words`."""
-    cell = trace.cell
-    left_out = " ".join(f"“{token}”" for token in dict.fromkeys(words.left_out))
-    return Explanation(
-        title=msg("“{sentence}”: self-attention of “{query}” in three steps", words.sentence, cell.query_token),
-        introduction=(
-            msg("Each word is its own query, key and value: there are no trained matrices. Width: {width}.").fill(
-                len(cell.query)
-            ),
-            *((msg("{tokens} has no vector and is left out.", left_out),) if left_out else ()),
-            _ROUNDED,
-            *((_CUT,) if len(cell.query) > WRITTEN_OUT and not full else ()),
-        ),
-        vectors=_vectors(trace, full),
-        steps=(_scores(trace, full), _weights(trace), _context(trace, full)),
-        ending=(
-            msg("In short: scores {scores} · weights {weights} · context {context}").fill(
-                plain(trace.scores), plain(trace.weights), plain(trace.total)
-            ),
-        ),
-    )
-
-
-def _vectors(trace: Trace, full: bool) -> Table:
-    cell = trace.cell
-    numbered = enumerate(zip(cell.key_tokens, cell.keys, strict=True), start=1)
-    return Table(
-        (Column("#", numeric=True), Column(msg("word")), Column(msg("vector"))),
-        tuple((str(number), token, vector(key, full=full, write=trimmed)) for number, (token, key) in numbered),
-    )
-
-
-def _scores(trace: Trace, full: bool) -> Step:
-    cell = trace.cell
-    rows = tuple(
-        (token, dot_product(cell.query, key, full=full), fixed(score))
-        for token, key, score in zip(cell.key_tokens, cell.keys, trace.scores.tolist(), strict=True)
-    )
-    sentence = msg(
-        "The score of a word is the dot product of the query “{query}” and the key of that word: "
-        "multiply number by number, then add."
-    )
-    columns = (Column(msg("word")), Column(msg("q·k, term by term")), Column(msg("score"), numeric=True))
-    return Step(msg("Step 1. Scores"), (sentence.fill(query=cell.query_token),), Table(columns, rows))
-
-
-def _weights(trace: Trace) -> Step:
-    sentence = msg(
-        "Softmax: take the exponential of each score and divide it by the sum of all "
-        "exponentials. The weights are positive and sum to 1."
-    )
-    beta = trace.cell.beta
-    notes = () if beta == 1.0 else (msg("Before that, each score is multiplied by β = {beta}.", fixed(beta)),)
-    return Step(msg("Step 2. Weights"), (sentence, *notes, *shift_note(trace)), softmax_table(trace, msg("word")))
-
-
-def _context(trace: Trace, full: bool) -> Step:
-    cell = trace.cell
-    rows = tuple(
-        (token, f"{fixed(weight)} · {vector(value, full=full, write=trimmed)}", vector(weighted, full=full))
-        for token, weight, value, weighted in zip(
-            cell.key_tokens, trace.weights.tolist(), cell.values, trace.weighted, strict=True
-        )
-    )
-    sentence = msg("Multiply each value by its weight and add them up: the context vector of “{query}”.")
-    columns = (Column(msg("word")), Column(msg("weight × value")), Column("="))
-    table = Table(columns, rows, (msg("sum"), "", vector(trace.total, full=full)))
-    return Step(msg("Step 3. Context"), (sentence.fill(query=cell.query_token),), table)
-
-
-# Explain one attention cell of a trained model in six steps, from the three vectors to the sum.
 
 _ATTENTIONS = {
     ("encoder", "self"): msg("Encoder self-attention"),
@@ -239,8 +64,8 @@ def render_six_steps(
         introduction.append(
             msg("Having read “{read}”, the decoder is about to write “{written}”.", trace.cell.query_token, written)
         )
-    introduction.append(_ROUNDED)
-    introduction += [_CUT] if len(traced.query_input) > WRITTEN_OUT and not full else []
+    introduction.append(ROUNDED)
+    introduction += [CUT] if len(traced.query_input) > WRITTEN_OUT and not full else []
     other = msg("{stack}, {kind}-attention", traced.stack, traced.kind)
     attention = _ATTENTIONS.get((traced.stack, traced.kind), other)
     return Explanation(
