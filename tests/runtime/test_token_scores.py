@@ -23,11 +23,11 @@ GREEDY = DecodingOptions(token_scores=True)
 
 
 def by_steps(engine: Any, source: list[int], written: Hypothesis, words: Any = None) -> Any:
-    """(T, 3): log-probability, margin and entropy of each token among `words`, of logits in float64."""
+    """(T, 3): log-probability, margin and entropy of each token among `words` and itself, of logits in float64."""
     steps, rows = engine.steps(engine.encode([source]), 1), []
     for before, token in zip([BOS_ID, *written.tokens], [*written.tokens, EOS_ID], strict=True):
         logits = steps.step([before])[0].astype(np.float64)
-        listed_words = np.arange(len(logits)) if words is None else words
+        listed_words = np.arange(len(logits)) if words is None else np.union1d(words, [token])
         p = np.exp(logits[listed_words] - logits[listed_words].max())
         p /= p.sum()
         others = [word for word in listed_words if word not in (token, PAD_ID, BOS_ID)]
@@ -79,8 +79,20 @@ def test_several_models_are_sure_by_the_mean_of_their_probabilities() -> None:
     assert_scored(of_native(three_models()), BEAM, SOURCES)
 
 
-def test_words_of_a_shortlist_are_compared_with_each_other() -> None:
-    assert_scored(listed("attention"), BEAM, SOURCES, a_shortlist().of)
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_words_of_a_shortlist_are_compared_with_each_other(precision: Any) -> None:
+    engine, source = listed("attention", precision), SOURCES[1]
+    assert_scored(engine, BEAM, SOURCES, a_shortlist().of)
+    words, tokens = a_shortlist().of(source), (7, 9, 4)
+    assert [token in words for token in tokens] == [False, False, True]
+    # a pair of somebody else has been judged among all words, by a fit on what a search says among a few
+    (pair,) = forced_scores(engine, engine.encode([source]), [tokens])
+    expected = by_steps(engine, source, Hypothesis(tokens, 0.0, 0.0, finished=True), words)
+    np.testing.assert_allclose(pair.values, expected, atol=3e-4)
+    for one in (item for item in engine.search(engine.encode([source]), BEAM)[0] if item.token_scores is not None):
+        (pair,) = forced_scores(engine, engine.encode([source]), [one.tokens])
+        assert one.token_scores is not None
+        np.testing.assert_allclose(pair.values, one.token_scores.values, atol=1e-5)
 
 
 def test_what_other_texts_had_a_say_in_is_not_scored() -> None:

@@ -26,6 +26,7 @@ from dikkat_runtime.tasks.confidence import (
     combined,
     features_of,
     flagged,
+    given_features,
     words_of,
 )
 from dikkat_runtime.tasks.confidence_fitting import FOLDS, _calibrated
@@ -89,7 +90,8 @@ def test_the_calibration_is_that_of_models_that_have_not_read_the_pair(rows: tup
     new, count = np.random.default_rng(6).normal(size=(10, 4)), len(x) // 2
     quality = np.where(np.arange(len(x)) < count, 0.2 + 0.6 * sigmoid(x[:, 1] + y), y)
     right = y[:count].tolist()
-    logits = _calibrated(x, quality, right, np.arange(len(x)) % count).logits(new)
+    rows = np.arange(len(x))
+    logits = _calibrated(x, quality, right, rows % count, rows >= count).logits(new)
     np.testing.assert_allclose(logits, expected_logits(x, quality, y, new), atol=1e-6)
     # the numbers tell these apart
     for other in ({"leaks": True}, {"platt": False}, {"apart": False}):
@@ -126,14 +128,22 @@ def test_the_features_of_a_sentence_are_those_of_the_formulas() -> None:
     ((row,), _, _) = features_of(["ab c."], [SCORES], TOKENS, [LINKS])
     assert row == pytest.approx(
         [
-            sum(log_p) / 5, sum(log_p), -2.0, sum(spread) / 5, 0.2, min(surprises), np.log(3), sum(LOG[:2]) / 2,
-            sum(LOG[2:]) / 3, np.log(4 / 3),
+            sum(log_p) / 5, sum(log_p), -2.0, sum(spread) / 5, 0.2, min(surprises), sum(LOG[:2]) / 2, sum(LOG[2:]) / 3,
+            np.log(4 / 3), np.log(0.9),
         ],
         abs=1e-9,
     )  # fmt: skip
     sentences, words, _ = features_of(["ab c."], [SCORES], TOKENS, [Lexicon({}).compare("", "")])
-    assert sentences[0, -3:].tolist() == [0.0, 0.0, 0.0]
+    assert sentences[0, 6:9].tolist() == [0.0, 0.0, 0.0]
     assert words[:, -2:].tolist() == [[0.0, 0.0]] * 2
+
+
+def test_a_given_translation_has_the_expected_odds_of_a_wrong_word_besides() -> None:
+    sentences = np.arange(30.0).reshape(3, 10)
+    features = given_features(sentences, [["a", "b"], [], ["c"]], np.array([2.0, -1.0, 3.0]))
+    np.testing.assert_array_equal(features[:, :-1], sentences)
+    odds = np.exp(-2.0) + np.exp(1.0), 0.0, np.exp(-3.0)
+    np.testing.assert_allclose(features[:, -1], [-np.log(own + 1e-6) for own in odds])
 
 
 def test_the_features_of_a_word_are_those_of_its_tokens() -> None:
@@ -189,12 +199,15 @@ def test_a_fault_leaves_at_most_a_half() -> None:
     assert flagged(Confidence(0.5, (), ("loop",)), ("words lost",)).flags == ("loop", "words lost")
 
 
-def test_a_line_is_right_where_all_its_pieces_are() -> None:
+def test_a_line_is_as_right_as_its_pieces() -> None:
     parts = [Confidence(0.9, (WordConfidence("a", 0.8),), ("loop",)), Confidence(0.8), Confidence(0.5, (), ("loop",))]
-    line = combined(parts)
+    line = combined(parts, exact=True)
     assert line.probability == pytest.approx(0.9 * 0.8 * 0.5)
     assert (line.words, line.flags) == ((WordConfidence("a", 0.8),), ("loop",))
-    assert combined(parts[:1]) is parts[0]
+    assert combined(parts[:1], exact=True) is parts[0]
+    # a line of captions in pieces was judged as if each had to be right, 0.15 instead of 0.55 here
+    long = Confidence(0.6, (WordConfidence("a", 0.8),) * 3)
+    assert combined([long, Confidence(0.4)], exact=False).probability == pytest.approx((3 * 0.6 + 0.4) / 4)
 
 
 @pytest.fixture(scope="module")
@@ -226,19 +239,21 @@ def test_probabilities_are_those_of_the_features_and_the_kept_weights(run: Path)
         links = [judge.calibration.lexicon.compare(line, translation.text)]
         texts = [translation.text]
         (sentence,), words_features, _ = features_of(texts, scores, judge.scorer.spans(texts, scores), links)
-        confidence = translation.confidence
-        assert confidence is not None
-        probability = by_hand(kept["sentence"], sentence.tolist())
-        assert confidence.probability == pytest.approx(min(probability, 0.5) if confidence.flags else probability)
-        words = words_of(translation.text)
-        expected = [by_hand(kept["word"], row) for row in words_features.tolist()]
-        assert [word.probability for word in confidence.words] == pytest.approx(expected)
-        assert [word.text for word in confidence.words] == [word[0] for word in words]
+        (given,) = judge([line], texts)
+        odds = sum(1 / by_hand(kept["given_word"], row) - 1 for row in words_features.tolist())
+        rows = sentence.tolist()[:-1], [*sentence.tolist(), -np.log(odds + 1e-6)]
+        for name, row, confidence in zip(("", "given_"), rows, (translation.confidence, given), strict=True):
+            assert confidence is not None
+            probability = by_hand(kept[f"{name}sentence"], row)
+            assert confidence.probability == pytest.approx(min(probability, 0.5) if confidence.flags else probability)
+            expected = [by_hand(kept[f"{name}word"], own) for own in words_features.tolist()]
+            assert [word.probability for word in confidence.words] == pytest.approx(expected)
+            assert [word.text for word in confidence.words] == [word[0] for word in words_of(translation.text)]
 
 
 def test_a_judge_that_is_sure_is_not_where_there_is_a_fault(run: Path) -> None:
-    sentence, word = Logistic(np.array([0.0] * 10 + [2.0])), Logistic(np.array([0.0] * 10 + [-1.0]))
-    calibration = Calibration(sentence, word, "right", 24, Lexicon({}))
+    sentence, word = Logistic(np.array([0.0] * 11 + [2.0])), Logistic(np.array([0.0] * 10 + [-1.0]))
+    calibration = Calibration(sentence, word, sentence, word, "right", 24, Lexicon({}))
     translator = Translator.load(run, threads=1)
     judge = Judge(translator.judge(run).scorer, calibration)
     sure, lost = judge(["A dog runs 25 km.", "A dog runs 25 km."], ["Ein Hund 25 km.", "Ein Hund."])

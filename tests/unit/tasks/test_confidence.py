@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,9 +15,11 @@ from tests.runtime.runs import SENTENCES, translator_run
 from dikkat.run_directory import RunDirectory
 from dikkat.tasks.translation import train
 from dikkat_runtime.engine.forced_attention import forced_scores
+from dikkat_runtime.engine.hypotheses import TokenScores
 from dikkat_runtime.errors import DataError, MissingInputError, UsageError
-from dikkat_runtime.tasks.confidence import Calibration, faults, features_of
-from dikkat_runtime.tasks.confidence_fitting import chrf, judged, with_error, words_right
+from dikkat_runtime.tasks import confidence_fitting
+from dikkat_runtime.tasks.confidence import Calibration, PairScorer, faults, features_of
+from dikkat_runtime.tasks.confidence_fitting import chrf, garbled, held_out_pairs, judged, with_error, words_right
 from dikkat_runtime.tasks.lexicon import Lexicon
 from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.tasks.translations import OutputStyle, TranslationNotes
@@ -158,6 +162,38 @@ def test_a_planted_error_is_one_word() -> None:
             kinds.add("another")
     assert kinds == {"less", "swapped", "another"}
     assert with_error("one", ["one"], 1) == "enox"
+
+
+def test_a_garbled_source_has_its_words_with_their_letters_mixed() -> None:
+    text, shares = "several people are walking slowly", set()
+    for seed in range(40):
+        words = garbled(text, seed).split()
+        assert [sorted(word) for word in words] == [sorted(word) for word in text.split()]
+        shares.add(sum(one != other for one, other in zip(words, text.split(), strict=True)))
+    assert shares == {0, 1, 2, 3, 4, 5}
+    assert garbled(text, 1) == garbled(text, 1)
+
+
+def test_own_translations_are_fitted_with_words_that_nobody_knows_and_given_ones_with_all_errors(
+    run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    translator, asked, rows = Translator.load(run, threads=1), list[str](), list[tuple[tuple[int, ...], list[int]]]()
+    pairs, calibrated = held_out_pairs(run), confidence_fitting._calibrated
+
+    def translate(texts: Sequence[str]) -> list[tuple[str, TokenScores | None]]:
+        asked.extend(texts)
+        return [(own.text, own.token_scores) for own in translator.stream(texts)]
+
+    def recorded(features: Any, labels: Any, right: Any, pair_of: Any, is_reference: Any) -> Logistic:
+        assert labels[is_reference].tolist() == [1.0] * (is_reference.sum() // 2) + [0.0] * (is_reference.sum() // 2)
+        rows.append((features.shape, pair_of[is_reference].tolist()))
+        return calibrated(features, labels, right, pair_of, is_reference)
+
+    monkeypatch.setattr(confidence_fitting, "_calibrated", recorded)
+    confidence_fitting.fit_calibration(pairs, translate, PairScorer(*translator._sides), Lexicon({}))
+    assert asked == [*(source for source, _ in pairs), *(garbled(pairs[own][0], own) for own in range(0, 24, 3))]
+    own, given = (24 + 8 + 2 * 4, 9), (24 + 8 + 2 * 24, 11)
+    assert rows == [(own, [0, 6, 12, 18] * 2), (given, [*range(24)] * 2)]
 
 
 def test_confidence_is_fitted_once_and_kept(run: Path, tmp_path: Path) -> None:

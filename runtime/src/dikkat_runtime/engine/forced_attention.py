@@ -142,6 +142,8 @@ class _RecurrentBlock(_CrossBlock):
 
 _PROJECTED = 256
 """Tokens whose logits are in memory at once."""
+_UNLISTED = -100.0
+"""Nats from the likeliest word to those that are not listed: in float32 their probability is 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +202,8 @@ def forced_scores(
     """Score the target of each source in `memory` (ids without end marks), all side by side.
 
     Tokens beyond `Steps.limit`, which the model cannot write, have the probability 0, and so have all where only the
-    attention is asked for, not `scored`: most of the time goes to the words of the vocabulary.
+    attention is asked for, not `scored`: most of the time goes to the words of the vocabulary. Where `memory` lists the
+    words of each translation, a token is scored as by a search, among these alone, whether it is one of them or not.
     """
     scores = [np.tile((-np.inf, -np.inf, 0.0), (len(target) + 1, 1)) for target in targets]
     maps = [np.zeros((len(own) + 1, length)) for own, length in zip(targets, memory.lengths, strict=True)]
@@ -217,6 +220,12 @@ def forced_scores(
     for start in range(0, len(tokens) if scored else 0, _PROJECTED):
         some = tokens[start : start + _PROJECTED]
         logits = steps.project(every[start : start + _PROJECTED])
+        if memory.words is not None:
+            for row, (number, _, token) in zip(logits, some, strict=True):
+                listed = np.append(memory.words[number], token)
+                kept = row[listed]
+                row.fill(kept.max() + _UNLISTED)
+                row[listed] = kept
         for (number, position, _), own in zip(some, steps.token_scores(logits, np.array(some)[:, 2]), strict=True):
             scores[number][position] = own
     return [ForcedScores(*own) for own in zip(targets, scores, memory.lengths, maps, strict=True)]

@@ -13,7 +13,7 @@ import numpy as np
 from dikkat_runtime.engine.contract import Engine
 from dikkat_runtime.engine.forced_attention import ForcedScores, forced_scores
 from dikkat_runtime.engine.hypotheses import TokenScores
-from dikkat_runtime.errors import DataError
+from dikkat_runtime.errors import DataError, msg
 from dikkat_runtime.files import read_regular, write_atomically
 from dikkat_runtime.run.manifest import checked
 from dikkat_runtime.run.strict_json import parse_json
@@ -32,8 +32,10 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 SENTENCE_FEATURES = (
     "mean log-probability", "sum of log-probabilities", "lowest margin", "mean entropy", "share of unlikely tokens",
-    "lowest surprise", "source length", "links of the source", "links of the target", "word ratio",
+    "lowest surprise", "links of the source", "links of the target", "word ratio",
 )  # fmt: skip
+GIVEN_FEATURES = (*SENTENCE_FEATURES, "log-probability of the end", "certainty of all words")
+"""Features of a translation that somebody gives."""
 WORD_FEATURES = (
     "lowest log-probability", "mean log-probability", "lowest margin", "highest entropy", "log-probability before",
     "log-probability behind", "sentence", "length", "link", "links of the sentence",
@@ -58,7 +60,8 @@ def features_of(
 ) -> tuple[Matrix, Matrix, list[list[str]]]:
     """Return the features of B translations, those of their W words, and the words of each.
 
-    `SENTENCE_FEATURES` names the numbers of the first (B, 10), and `WORD_FEATURES` those of the second (W, 10).
+    `GIVEN_FEATURES` names the numbers of the first (B, 10), all but the last, and `WORD_FEATURES` those of the second
+    (W, 10).
     `tokens` are the spans that `PairScorer.spans` returns.
     """
     log_p, margins, entropies = np.concatenate([own.values for own in scores]).astype(np.float64).T
@@ -70,8 +73,8 @@ def features_of(
     )
     sentences = (
         sums / lengths, sums, np.minimum.reduceat(margins, firsts), spread / lengths, unlikely / lengths,
-        np.minimum.reduceat(log_p + entropies, firsts), np.log([own.source_length for own in scores]),
-        of_source, of_target, np.log((linked_words + 1) / (sources + 1)),
+        np.minimum.reduceat(log_p + entropies, firsts), of_source, of_target,
+        np.log((linked_words + 1) / (sources + 1)), log_p[firsts + lengths - 1],
     )  # fmt: skip
     texts = [words_of(target) for target in targets]
     lines, owners = starts_of(targets, 1)[:-1], np.repeat(np.arange(len(texts)), list(map(len, texts)))
@@ -92,6 +95,15 @@ def features_of(
 def starts_of(rows: Sequence[Sized], gap: int = 0) -> Ids:
     """Return where each of some rows begins that stand one after the other, with gaps between, and their end."""
     return np.cumsum([0, *(len(row) + gap for row in rows)])
+
+
+def given_features(sentences: Matrix, words: Sequence[Sequence[str]], logits: Matrix) -> Matrix:
+    """Return all `GIVEN_FEATURES` of B translations from the others (B, 10) and the logits of their words.
+
+    The last is the logarithm of the expected number of wrong words, as odds and below zero.
+    """
+    owners = np.repeat(np.arange(len(words)), list(map(len, words)))
+    return np.c_[sentences, -np.log(np.bincount(owners, np.exp(-logits), len(words)) + 1e-6)]
 
 
 def _logarithms(rows: Sequence[Sequence[int]]) -> tuple[Matrix, Ids, Matrix]:
@@ -122,8 +134,10 @@ def _over(function: np.ufunc, values: Matrix, first: Ids, last: Ids) -> Matrix:
 
 
 FILE = "confidence.json"
-VERSION = 2
+VERSION = 3
 MAX_FILE_SIZE = 32 << 20
+EXACT = msg("equal to the reference")
+"""The definition of right where most validation translations are so."""
 MAX_WHEN_FLAGGED = 0.5
 """Largest probability of a translation with a fault that is visible without the model."""
 Flag = Literal["loop", "empty", "unfinished", "number lost", "negation lost", "term not placed", "words lost"]
@@ -155,10 +169,16 @@ CERTAIN = Confidence(1.0)
 
 @dataclass(frozen=True)
 class Calibration:
-    """The models of features to probabilities that are fitted on the validation part of a run."""
+    """The models of features to probabilities that are fitted on the validation part of a run.
+
+    Those of given translations are fitted for errors in references: they tell whether there is one, and the others how
+    good an own translation is.
+    """
 
     sentence: Logistic
     word: Logistic
+    given_sentence: Logistic
+    given_word: Logistic
     right: str
     """The definition of a right sentence, in words."""
     pairs: int
@@ -180,6 +200,8 @@ class Calibration:
             return cls(
                 Logistic.from_json(content["sentence"], SENTENCE_FEATURES),
                 Logistic.from_json(content["word"], WORD_FEATURES),
+                Logistic.from_json(content["given_sentence"], GIVEN_FEATURES),
+                Logistic.from_json(content["given_word"], WORD_FEATURES),
                 str(content["right"]),
                 int(content["pairs"]),
                 Lexicon.from_json(content["lexicon"]),
@@ -195,8 +217,10 @@ class Calibration:
             "version": VERSION,
             "right": self.right,
             "pairs": self.pairs,
-            "sentence": dict(zip((*SENTENCE_FEATURES, "intercept"), self.sentence.weights.tolist(), strict=True)),
-            "word": dict(zip((*WORD_FEATURES, "intercept"), self.word.weights.tolist(), strict=True)),
+            "sentence": self.sentence.to_json(SENTENCE_FEATURES),
+            "word": self.word.to_json(WORD_FEATURES),
+            "given_sentence": self.given_sentence.to_json(GIVEN_FEATURES),
+            "given_word": self.given_word.to_json(WORD_FEATURES),
             "lexicon": self.lexicon.links,
         }
         write_atomically(run / FILE, (json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n").encode())
@@ -269,26 +293,28 @@ class Judge:
     ) -> list[Confidence]:
         """Return the confidence in each translation; `finished` is True where the model ended it itself.
 
-        `known` are those of a search, as for `PairScorer.scores`.
+        Without it somebody else has written them. `known` are those of a search, as for `PairScorer.scores`.
         """
         scores = self.scorer.scores(sources, targets, known)
         chosen = [index for index, own in enumerate(scores) if own is not None]
         own = [sources[i] for i in chosen], [targets[i] for i in chosen], [own for own in scores if own is not None]
         results = [CERTAIN] * len(targets)
-        for index, confidence in zip(chosen, self._judged(*own) if chosen else (), strict=True):
+        for index, confidence in zip(chosen, self._judged(*own, given=finished is None) if chosen else (), strict=True):
             ended = finished is None or finished[index]
             flags = faults(sources[index], targets[index], self.scorer.languages, finished=ended)
             results[index] = flagged(confidence, flags)
         return results
 
     def _judged(
-        self, sources: Sequence[str], targets: Sequence[str], scores: Sequence[TokenScores]
+        self, sources: Sequence[str], targets: Sequence[str], scores: Sequence[TokenScores], *, given: bool
     ) -> Iterator[Confidence]:
         own = self.calibration
         links = [own.lexicon.compare(*pair) for pair in zip(sources, targets, strict=True)]
         sentences, words, texts = features_of(targets, scores, self.scorer.spans(targets, scores), links)
-        of_words = iter(own.word.probabilities(words).tolist())
-        for probability, words_of_text in zip(own.sentence.probabilities(sentences), texts, strict=True):
+        sentence, word = (own.given_sentence, own.given_word) if given else (own.sentence, own.word)
+        rows = given_features(sentences, texts, word.logits(words)) if given else sentences[:, : len(SENTENCE_FEATURES)]
+        of_words = iter(word.probabilities(words).tolist())
+        for probability, words_of_text in zip(sentence.probabilities(rows), texts, strict=True):
             yield Confidence(float(probability), tuple(map(WordConfidence, words_of_text, of_words)))
 
 
@@ -312,11 +338,15 @@ def flagged(confidence: Confidence, flags: Sequence[Flag]) -> Confidence:
     return replace(confidence, probability=probability, flags=(*confidence.flags, *flags))
 
 
-def combined(parts: Sequence[Confidence]) -> Confidence:
-    """Return the confidence in a line from those of its pieces, all of which must be right."""
+def combined(parts: Sequence[Confidence], *, exact: bool) -> Confidence:
+    """Return the confidence in a line from those of its pieces.
+
+    Where a right translation is `exact`, all must be right; else the chrF of a line is the mean of theirs by length.
+    """
     if len(parts) == 1:
         return parts[0]
-    probability = float(np.prod([part.probability for part in parts]))
+    probabilities, lengths = [part.probability for part in parts], [max(1, len(part.words)) for part in parts]
+    probability = float(np.prod(probabilities) if exact else np.average(probabilities, weights=lengths))
     flags = dict.fromkeys(flag for part in parts for flag in part.flags)
     return Confidence(probability, tuple(word for part in parts for word in part.words), tuple(flags))
 

@@ -1,9 +1,11 @@
 """Fit the calibration of confidence on the validation part in a run directory.
 
-Sentences: own translations, labelled with their chrF, and some references, whole and with a planted error, so that
+Sentences: own translations, labelled with their chrF, also of sources some of whose words nobody knows, as in text of
+another kind; and references, whole and with a planted error, some for judging own translations and all for given ones:
 errors which the model seldom makes are known too. References have an intercept of their own, which is left out in the
 end: else they would teach that what the model finds unlikely is right. The result is then calibrated on the own
-translations alone (Platt 1999), out of fold. Words: right are those that are in the reference in the same order.
+translations alone (Platt 1999), out of fold. Words: right are those that are in the reference in the same order; for
+given translations the words of references alone are read.
 """
 
 import random
@@ -16,9 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dikkat_runtime.engine.hypotheses import TokenScores
-from dikkat_runtime.errors import DataError, MissingInputError, UsageError, msg, reason_of
+from dikkat_runtime.errors import DataError, MissingInputError, UsageError, reason_of
 from dikkat_runtime.run.manifest import checked
-from dikkat_runtime.tasks.confidence import Calibration, PairScorer, features_of, words_of
+from dikkat_runtime.tasks.confidence import (
+    EXACT,
+    SENTENCE_FEATURES,
+    Calibration,
+    PairScorer,
+    features_of,
+    given_features,
+    words_of,
+)
 from dikkat_runtime.tasks.lexicon import Ids, Lexicon, Matrix
 from dikkat_runtime.tasks.logistic import Logistic
 from dikkat_runtime.text.tokenizer import Tokenizer
@@ -44,7 +54,9 @@ def chrf(text: str, reference: str) -> float:
 
 
 PLANTED_SHARE = 6
-"""Pairs for each one whose reference is scored too: more of them rank own translations worse."""
+"""Pairs for each one whose reference counts for own translations: more of them rank these worse."""
+GARBLED_SHARE = 3
+"""Pairs for each one whose source is translated with unknown words, too."""
 MAX_PAIRS = 1000
 MIN_PAIRS = 20
 FOLDS = 5
@@ -109,32 +121,42 @@ def fit_calibration(
 ) -> Calibration:
     """Return the calibration fitted for the translator of `translate` and `scorer`."""
     sources, references = ([pair[side] for pair in pairs] for side in (0, 1))
-    outputs, known = map(list, zip(*translate(sources), strict=True))
-    right, meaning = judged(outputs, references)
-    some = range(0, len(pairs), PLANTED_SHARE)
-    planted = [with_error(references[number], references, number) for number in some]
-    texts = [*outputs, *(references[number] for number in some), *planted]
-    pair_of = [*range(len(pairs)), *some, *some]
+    every, some = range(len(pairs)), range(0, len(pairs), GARBLED_SHARE)
+    read = [*sources, *(garbled(sources[number], number) for number in some)]
+    outputs, known = map(list, zip(*translate(read), strict=True))
+    planted = [with_error(text, references, number) for number, text in enumerate(references)]
+    sources, texts = [*read, *sources, *sources], [*outputs, *references, *planted]
+    pair_of = [*every, *some, *every, *every]
     # where a search reads a list of words, its probabilities are others than those of a pair
-    results = scorer.scores([sources[number] for number in pair_of], texts, [*known, *[None] * 2 * len(planted)])
+    results = scorer.scores(sources, texts, [*known, *[None] * 2 * len(pairs)])
     scores = [pair_scores for pair_scores in results if pair_scores is not None]
     if len(scores) != len(texts):
         raise UsageError("the vocabulary has no tokens for a validation sentence")
-    links = [lexicon.compare(sources[number], text) for number, text in zip(pair_of, texts, strict=True)]
-    features, word_features, words_of_texts = features_of(texts, scores, scorer.spans(texts, scores), links)
-    quality = [chrf(*pair) / 100 for pair in zip(outputs, references, strict=True)]
-    labels = np.array([*quality, *[1.0] * len(planted), *[0.0] * len(planted)])
-    sentence = _calibrated(features, labels, right, np.array(pair_of))
-    own = zip(words_of_texts, pair_of, strict=True)
-    are_right = [is_right for words, number in own for is_right in words_right(words, references[number])]
-    return Calibration(sentence, Logistic.fit(word_features, are_right), meaning, len(pairs), lexicon)
+    links = [lexicon.compare(*pair) for pair in zip(sources, texts, strict=True)]
+    features, word_features, words = features_of(texts, scores, scorer.spans(texts, scores), links)
+    quality = [chrf(text, references[number]) / 100 for text, number in zip(outputs, pair_of, strict=False)]
+    labels = np.array([*quality, *[1.0] * len(pairs), *[0.0] * len(pairs)])
+    right, meaning = judged(outputs[: len(pairs)], references)
+    numbers, is_reference = np.array(pair_of), np.arange(len(texts)) >= len(read)
+    is_read = ~is_reference | (numbers % PLANTED_SHARE == 0)
+    own = zip(words, pair_of, strict=True)
+    are_right = np.array([is_right for row, number in own for is_right in words_right(row, references[number])])
+    owners = np.repeat(np.arange(len(texts)), list(map(len, words)))
+    word, given_word = (
+        Logistic.fit(word_features[rows[owners]], are_right[rows[owners]].tolist()) for rows in (is_read, is_reference)
+    )
+    rows = features[is_read, : len(SENTENCE_FEATURES)]
+    sentence = _calibrated(rows, labels[is_read], right, numbers[is_read], is_reference[is_read])
+    features = given_features(features, words, given_word.logits(word_features))
+    given = _calibrated(features, labels, right, numbers, is_reference)
+    return Calibration(sentence, word, given, given_word, meaning, len(pairs), lexicon)
 
 
 def judged(outputs: Sequence[str], references: Sequence[str]) -> tuple[list[bool], str]:
     """Return which translations are right, and the definition of right."""
     exact = [output.split() == reference.split() for output, reference in zip(outputs, references, strict=True)]
     if sum(exact) >= EXACT_SHARE * len(exact):
-        return exact, msg("equal to the reference")
+        return exact, EXACT
     good = [chrf(output, reference) >= GOOD_CHRF for output, reference in zip(outputs, references, strict=True)]
     return good, f"chrF of at least {GOOD_CHRF:.0f} against the reference"
 
@@ -164,10 +186,19 @@ def with_error(text: str, others: Sequence[str], seed: int) -> str:
     return " ".join(words)
 
 
-def _calibrated(features: Matrix, labels: Matrix, right: Sequence[bool], pair_of: Ids) -> Logistic:
+def garbled(text: str, seed: int) -> str:
+    """Return a text with the letters of some words shuffled, of any share of them."""
+    chance = random.Random(seed)
+    share = chance.random()
+    words = ["".join(chance.sample(word, len(word))) if chance.random() < share else word for word in text.split()]
+    return " ".join(words)
+
+
+def _calibrated(
+    features: Matrix, labels: Matrix, right: Sequence[bool], pair_of: Ids, is_reference: NDArray[np.bool_]
+) -> Logistic:
     """Return weights from all rows; a model that read none of its pairs fits scale and intercept on the first."""
     count, folds = len(right), pair_of % FOLDS
-    is_reference = np.arange(len(features)) >= count
     logits = np.zeros(count)
     for fold in range(FOLDS):
         unseen, own = folds != fold, folds[:count] == fold

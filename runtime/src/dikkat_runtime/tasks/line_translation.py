@@ -6,7 +6,7 @@ from itertools import chain, islice, repeat
 
 from dikkat_runtime.engine.options import DecodingOptions, SamplingOptions
 from dikkat_runtime.errors import DataError
-from dikkat_runtime.tasks.confidence import CERTAIN, Judge, combined, flagged, renamed, respelled
+from dikkat_runtime.tasks.confidence import CERTAIN, EXACT, Judge, combined, flagged, renamed, respelled
 from dikkat_runtime.tasks.demand_keeping import Decode, PieceTranslator, Steps, answered_together
 from dikkat_runtime.tasks.reading import USUAL, Manner, Reading
 from dikkat_runtime.tasks.surrogates import (
@@ -368,7 +368,8 @@ class LineTranslator:
             translation = prefixed(typed.finished, translations, self.options.alpha)
         translation = _restored(line.protected, translation)
         if self.judge is not None:
-            own = combined([piece_translation.confidence or CERTAIN for piece_translation in translations] or [CERTAIN])
+            pieces = [piece_translation.confidence or CERTAIN for piece_translation in translations] or [CERTAIN]
+            own = combined(pieces, exact=self.judge.calibration.right == EXACT)
             translation = replace(translation, confidence=renamed(own, line.protected.names))
             for flag in own.flags:
                 self.notes.flagged(flag, line.number + 1)

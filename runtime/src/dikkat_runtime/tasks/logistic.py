@@ -55,6 +55,10 @@ class Logistic:
         """Return probabilities (N,) of features (N, F)."""
         return sigmoid(self.logits(features))
 
+    def to_json(self, names: Sequence[str]) -> dict[str, float]:
+        """Return the weights, each under its name."""
+        return dict(zip((*names, "intercept"), self.weights.tolist(), strict=True))
+
     @classmethod
     def from_json(cls, content: Mapping[str, float], names: Sequence[str]) -> Self:
         """Return the model of a JSON object, a weight under each name. Raises `ValueError` where it has others."""

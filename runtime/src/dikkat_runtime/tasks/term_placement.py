@@ -8,7 +8,7 @@ it, and all others stay. The model chooses among forms, suffixes and elisions.
 import re
 import unicodedata
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from typing import NamedTuple
 
@@ -262,7 +262,7 @@ class TermPlacer:
         for start in range(0, len(asked), BATCH_SIZE):
             numbers, texts = zip(*asked[start : start + BATCH_SIZE], strict=True)
             ids = self._target.encode_batch(texts, self._languages[1])
-            for own in forced_scores(self._engine, memory.of(numbers), ids):
+            for own in forced_scores(self._engine, replace(memory.of(numbers), words=None), ids):
                 scores.append(float(np.nan_to_num(own.log_probabilities[:-1], neginf=0.0).sum()))
         return scores
 
