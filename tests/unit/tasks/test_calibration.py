@@ -128,18 +128,18 @@ def test_the_features_of_a_sentence_are_those_of_the_formulas() -> None:
     ((row,), _, _) = features_of(["ab c."], [SCORES], TOKENS, [LINKS])
     assert row == pytest.approx(
         [
-            sum(log_p) / 5, sum(log_p), -2.0, sum(spread) / 5, 0.2, min(surprises), sum(LOG[:2]) / 2, sum(LOG[2:]) / 3,
+            sum(log_p) / 5, sum(log_p), -2.0, sum(spread) / 5, min(surprises), sum(LOG[:2]) / 2, sum(LOG[2:]) / 3,
             np.log(4 / 3), np.log(0.9),
         ],
         abs=1e-9,
     )  # fmt: skip
     sentences, words, _ = features_of(["ab c."], [SCORES], TOKENS, [Lexicon({}).compare("", "")])
-    assert sentences[0, 6:9].tolist() == [0.0, 0.0, 0.0]
+    assert sentences[0, 5:8].tolist() == [0.0, 0.0, 0.0]
     assert words[:, -2:].tolist() == [[0.0, 0.0]] * 2
 
 
 def test_a_given_translation_has_the_expected_odds_of_a_wrong_word_besides() -> None:
-    sentences = np.arange(30.0).reshape(3, 10)
+    sentences = np.arange(27.0).reshape(3, 9)
     features = given_features(sentences, [["a", "b"], [], ["c"]], np.array([2.0, -1.0, 3.0]))
     np.testing.assert_array_equal(features[:, :-1], sentences)
     odds = np.exp(-2.0) + np.exp(1.0), 0.0, np.exp(-3.0)
@@ -208,6 +208,7 @@ def test_a_line_is_as_right_as_its_pieces() -> None:
     # a line of captions in pieces was judged as if each had to be right, 0.15 instead of 0.55 here
     long = Confidence(0.6, (WordConfidence("a", 0.8),) * 3)
     assert combined([long, Confidence(0.4)], exact=False).probability == pytest.approx((3 * 0.6 + 0.4) / 4)
+    assert combined([long, Confidence(0.4, (), ("loop",))], exact=False).probability == 0.5
 
 
 @pytest.fixture(scope="module")
@@ -252,7 +253,7 @@ def test_probabilities_are_those_of_the_features_and_the_kept_weights(run: Path)
 
 
 def test_a_judge_that_is_sure_is_not_where_there_is_a_fault(run: Path) -> None:
-    sentence, word = Logistic(np.array([0.0] * 11 + [2.0])), Logistic(np.array([0.0] * 10 + [-1.0]))
+    sentence, word = Logistic(np.array([0.0] * 10 + [2.0])), Logistic(np.array([0.0] * 10 + [-1.0]))
     calibration = Calibration(sentence, word, sentence, word, "right", 24, Lexicon({}))
     translator = Translator.load(run, threads=1)
     judge = Judge(translator.judge(run).scorer, calibration)

@@ -31,8 +31,8 @@ from dikkat_runtime.text.tokenizer import Tokenizer
 
 
 SENTENCE_FEATURES = (
-    "mean log-probability", "sum of log-probabilities", "lowest margin", "mean entropy", "share of unlikely tokens",
-    "lowest surprise", "links of the source", "links of the target", "word ratio",
+    "mean log-probability", "sum of log-probabilities", "lowest margin", "mean entropy", "lowest surprise",
+    "links of the source", "links of the target", "word ratio",
 )  # fmt: skip
 GIVEN_FEATURES = (*SENTENCE_FEATURES, "log-probability of the end", "certainty of all words")
 """Features of a translation that somebody gives."""
@@ -40,9 +40,13 @@ WORD_FEATURES = (
     "lowest log-probability", "mean log-probability", "lowest margin", "highest entropy", "log-probability before",
     "log-probability behind", "sentence", "length", "link", "links of the sentence",
 )  # fmt: skip
+_MODELS = {
+    "sentence": SENTENCE_FEATURES,
+    "word": WORD_FEATURES,
+    "given_sentence": GIVEN_FEATURES,
+    "given_word": WORD_FEATURES,
+}
 _WORD = "[\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]|[^\\s\u0e00-\u0eff\u3001-\u30ff\u3400-\u9fff]+"
-_UNLIKELY = -2.0
-"""Nats, below which a token is unlikely."""
 _FLOOR = -20.0
 
 
@@ -60,19 +64,18 @@ def features_of(
 ) -> tuple[Matrix, Matrix, list[list[str]]]:
     """Return the features of B translations, those of their W words, and the words of each.
 
-    `GIVEN_FEATURES` names the numbers of the first (B, 10), all but the last, and `WORD_FEATURES` those of the second
-    (W, 10).
-    `tokens` are the spans that `PairScorer.spans` returns.
+    `GIVEN_FEATURES`, but the last, names the numbers of the first (B, 9), and `WORD_FEATURES` those of the second
+    (W, 10). `tokens` are the spans that `PairScorer.spans` returns.
     """
     log_p, margins, entropies = np.concatenate([own.values for own in scores]).astype(np.float64).T
     log_p, margins = np.clip(log_p, _FLOOR, -_FLOOR), np.clip(margins, _FLOOR, -_FLOOR)
     firsts, lengths = starts_of([own.values for own in scores])[:-1], np.array([len(own.values) for own in scores])
-    sums, spread, unlikely = (np.add.reduceat(x, firsts) for x in (log_p, entropies, 1.0 * (log_p < _UNLIKELY)))
+    sums, spread = (np.add.reduceat(x, firsts) for x in (log_p, entropies))
     (_, sources, of_source), (linked, linked_words, of_target) = (
         _logarithms(side) for side in ([own.source for own in links], [own.target for own in links])
     )
     sentences = (
-        sums / lengths, sums, np.minimum.reduceat(margins, firsts), spread / lengths, unlikely / lengths,
+        sums / lengths, sums, np.minimum.reduceat(margins, firsts), spread / lengths,
         np.minimum.reduceat(log_p + entropies, firsts), of_source, of_target,
         np.log((linked_words + 1) / (sources + 1)), log_p[firsts + lengths - 1],
     )  # fmt: skip
@@ -98,10 +101,7 @@ def starts_of(rows: Sequence[Sized], gap: int = 0) -> Ids:
 
 
 def given_features(sentences: Matrix, words: Sequence[Sequence[str]], logits: Matrix) -> Matrix:
-    """Return all `GIVEN_FEATURES` of B translations from the others (B, 10) and the logits of their words.
-
-    The last is the logarithm of the expected number of wrong words, as odds and below zero.
-    """
+    """Return all `GIVEN_FEATURES` of B translations: the last comes from the logits that their words are right."""
     owners = np.repeat(np.arange(len(words)), list(map(len, words)))
     return np.c_[sentences, -np.log(np.bincount(owners, np.exp(-logits), len(words)) + 1e-6)]
 
@@ -198,10 +198,7 @@ class Calibration:
             if content["version"] != VERSION:
                 raise ValueError("it is of another version")
             return cls(
-                Logistic.from_json(content["sentence"], SENTENCE_FEATURES),
-                Logistic.from_json(content["word"], WORD_FEATURES),
-                Logistic.from_json(content["given_sentence"], GIVEN_FEATURES),
-                Logistic.from_json(content["given_word"], WORD_FEATURES),
+                *(Logistic.from_json(content[name], features) for name, features in _MODELS.items()),
                 str(content["right"]),
                 int(content["pairs"]),
                 Lexicon.from_json(content["lexicon"]),
@@ -217,10 +214,7 @@ class Calibration:
             "version": VERSION,
             "right": self.right,
             "pairs": self.pairs,
-            "sentence": self.sentence.to_json(SENTENCE_FEATURES),
-            "word": self.word.to_json(WORD_FEATURES),
-            "given_sentence": self.given_sentence.to_json(GIVEN_FEATURES),
-            "given_word": self.given_word.to_json(WORD_FEATURES),
+            **{name: getattr(self, name).to_json(features) for name, features in _MODELS.items()},
             "lexicon": self.lexicon.links,
         }
         write_atomically(run / FILE, (json.dumps(content, ensure_ascii=False, separators=(",", ":")) + "\n").encode())
@@ -348,7 +342,7 @@ def combined(parts: Sequence[Confidence], *, exact: bool) -> Confidence:
     probabilities, lengths = [part.probability for part in parts], [max(1, len(part.words)) for part in parts]
     probability = float(np.prod(probabilities) if exact else np.average(probabilities, weights=lengths))
     flags = dict.fromkeys(flag for part in parts for flag in part.flags)
-    return Confidence(probability, tuple(word for part in parts for word in part.words), tuple(flags))
+    return flagged(Confidence(probability, tuple(word for part in parts for word in part.words)), tuple(flags))
 
 
 def respelled(confidence: Confidence, text: str) -> Confidence:
