@@ -79,7 +79,7 @@ CONFIDENCE = [
     Mutation("tests/unit/tasks/test_calibration.py::test_a_fault_leaves_at_most_a_half", f"{_TASKS}/confidence.py", "min(confidence.probability, MAX_WHEN_FLAGGED)", "confidence.probability"),
     Mutation("tests/unit/tasks/test_calibration.py::test_a_line_is_as_right_as_its_pieces", f"{_TASKS}/confidence.py", "np.prod(probabilities) if exact", "np.prod(probabilities) if not exact"),
     Mutation("tests/unit/tasks/test_calibration.py::test_a_given_translation_has_the_expected_odds_of_a_wrong_word_besides", f"{_TASKS}/confidence.py", "np.exp(-logits)", "np.exp(logits)"),
-    Mutation("tests/unit/tasks/test_calibration.py::test_probabilities_are_those_of_the_features_and_the_kept_weights", f"{_TASKS}/confidence.py", "if given else (own.sentence, own.word)", "if not given else (own.sentence, own.word)"),
+    Mutation("tests/unit/tasks/test_calibration.py::test_probabilities_are_those_of_the_features_and_the_kept_weights", f"{_TASKS}/confidence.py", "if is_given else (own.sentence, own.word)", "if not is_given else (own.sentence, own.word)"),
     Mutation("tests/unit/tasks/test_confidence.py::test_a_garbled_source_has_its_words_with_their_letters_mixed", f"{_TASKS}/confidence_fitting.py", "if chance.random() < share", "if chance.random() < 0"),
     Mutation("tests/unit/tasks/test_calibration.py::test_the_calibration_is_that_of_models_that_have_not_read_the_pair", f"{_TASKS}/confidence_fitting.py", "unseen, own = folds != fold,", "unseen, own = folds >= 0,"),
     Mutation("tests/unit/tasks/test_calibration.py::test_the_calibration_is_that_of_models_that_have_not_read_the_pair", f"{_TASKS}/confidence_fitting.py", "    weights[-1] += shift", "    weights[-1] -= shift"),

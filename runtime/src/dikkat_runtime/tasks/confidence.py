@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterator, Sequence, Sized
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
@@ -289,27 +289,21 @@ class Judge:
 
         Without it somebody else has written them. `known` are those of a search, as for `PairScorer.scores`.
         """
-        scores = self.scorer.scores(sources, targets, known)
-        chosen = [index for index, own in enumerate(scores) if own is not None]
-        own = [sources[i] for i in chosen], [targets[i] for i in chosen], [own for own in scores if own is not None]
-        results = [CERTAIN] * len(targets)
-        for index, confidence in zip(chosen, self._judged(*own, given=finished is None) if chosen else (), strict=True):
-            ended = finished is None or finished[index]
-            flags = faults(sources[index], targets[index], self.scorer.languages, finished=ended)
-            results[index] = flagged(confidence, flags)
+        results, own, is_given = [CERTAIN] * len(targets), self.calibration, finished is None
+        chosen = [(n, one) for n, one in enumerate(self.scorer.scores(sources, targets, known)) if one is not None]
+        if not chosen:
+            return results
+        scores, texts = [one for _, one in chosen], [targets[n] for n, _ in chosen]
+        links = [own.lexicon.compare(sources[n], targets[n]) for n, _ in chosen]
+        rows, of_words, words = features_of(texts, scores, self.scorer.spans(texts, scores), links)
+        sentence, word = (own.given_sentence, own.given_word) if is_given else (own.sentence, own.word)
+        rows = given_features(rows, words, word.logits(of_words)) if is_given else rows[:, : len(SENTENCE_FEATURES)]
+        probabilities = iter(word.probabilities(of_words).tolist())
+        for (n, _), probability, own_words in zip(chosen, sentence.probabilities(rows).tolist(), words, strict=True):
+            confidence = Confidence(probability, tuple(map(WordConfidence, own_words, probabilities)))
+            ended = finished is None or finished[n]
+            results[n] = flagged(confidence, faults(sources[n], targets[n], self.scorer.languages, finished=ended))
         return results
-
-    def _judged(
-        self, sources: Sequence[str], targets: Sequence[str], scores: Sequence[TokenScores], *, given: bool
-    ) -> Iterator[Confidence]:
-        own = self.calibration
-        links = [own.lexicon.compare(*pair) for pair in zip(sources, targets, strict=True)]
-        sentences, words, texts = features_of(targets, scores, self.scorer.spans(targets, scores), links)
-        sentence, word = (own.given_sentence, own.given_word) if given else (own.sentence, own.word)
-        rows = given_features(sentences, texts, word.logits(words)) if given else sentences[:, : len(SENTENCE_FEATURES)]
-        of_words = iter(word.probabilities(words).tolist())
-        for probability, words_of_text in zip(sentence.probabilities(rows), texts, strict=True):
-            yield Confidence(float(probability), tuple(map(WordConfidence, words_of_text, of_words)))
 
 
 def faults(source: str, target: str, languages: tuple[str, str], *, finished: bool = True) -> tuple[Flag, ...]:
