@@ -90,8 +90,8 @@ def test_the_calibration_is_that_of_models_that_have_not_read_the_pair(rows: tup
     new, count = np.random.default_rng(6).normal(size=(10, 4)), len(x) // 2
     quality = np.where(np.arange(len(x)) < count, 0.2 + 0.6 * sigmoid(x[:, 1] + y), y)
     right = y[:count].tolist()
-    rows = np.arange(len(x))
-    logits = _calibrated(x, quality, right, rows % count, rows >= count).logits(new)
+    numbers = np.arange(len(x))
+    logits = _calibrated(x, quality, right, numbers % count, numbers >= count).logits(new)
     np.testing.assert_allclose(logits, expected_logits(x, quality, y, new), atol=1e-6)
     # the numbers tell these apart
     for other in ({"leaks": True}, {"platt": False}, {"apart": False}):
@@ -240,10 +240,10 @@ def test_probabilities_are_those_of_the_features_and_the_kept_weights(run: Path)
         links = [judge.calibration.lexicon.compare(line, translation.text)]
         texts = [translation.text]
         (sentence,), words_features, _ = features_of(texts, scores, judge.scorer.spans(texts, scores), links)
-        (given,) = judge([line], texts)
+        (of_pair,) = judge([line], texts)
         odds = sum(1 / by_hand(kept["given_word"], row) - 1 for row in words_features.tolist())
         rows = sentence.tolist()[:-1], [*sentence.tolist(), -np.log(odds + 1e-6)]
-        for name, row, confidence in zip(("", "given_"), rows, (translation.confidence, given), strict=True):
+        for name, row, confidence in zip(("", "given_"), rows, (translation.confidence, of_pair), strict=True):
             assert confidence is not None
             probability = by_hand(kept[f"{name}sentence"], row)
             assert confidence.probability == pytest.approx(min(probability, 0.5) if confidence.flags else probability)

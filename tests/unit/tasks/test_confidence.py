@@ -192,8 +192,8 @@ def test_own_translations_are_fitted_with_words_that_nobody_knows_and_given_ones
     monkeypatch.setattr(confidence_fitting, "_calibrated", recorded)
     confidence_fitting.fit_calibration(pairs, translate, PairScorer(*translator._sides), Lexicon({}))
     assert asked == [*(source for source, _ in pairs), *(garbled(pairs[own][0], own) for own in range(0, 24, 3))]
-    own, given = (24 + 8 + 2 * 4, 8), (24 + 8 + 2 * 24, 10)
-    assert rows == [(own, [0, 6, 12, 18] * 2), (given, [*range(24)] * 2)]
+    own, pair = (24 + 8 + 2 * 4, 8), (24 + 8 + 2 * 24, 10)
+    assert rows == [(own, [0, 6, 12, 18] * 2), (pair, [*range(24)] * 2)]
 
 
 def test_confidence_is_fitted_once_and_kept(run: Path, tmp_path: Path) -> None:

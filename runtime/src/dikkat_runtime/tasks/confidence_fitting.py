@@ -148,8 +148,8 @@ def fit_calibration(
     rows = features[is_read, : len(SENTENCE_FEATURES)]
     sentence = _calibrated(rows, labels[is_read], right, numbers[is_read], is_reference[is_read])
     features = given_features(features, words, given_word.logits(word_features))
-    given = _calibrated(features, labels, right, numbers, is_reference)
-    return Calibration(sentence, word, given, given_word, meaning, len(pairs), lexicon)
+    given_sentence = _calibrated(features, labels, right, numbers, is_reference)
+    return Calibration(sentence, word, given_sentence, given_word, meaning, len(pairs), lexicon)
 
 
 def judged(outputs: Sequence[str], references: Sequence[str]) -> tuple[list[bool], str]:
