@@ -1,4 +1,7 @@
-"""Ask `dikkat serve` through Weblate's own services, without Weblate's database: python weblate_machinery.py URL."""
+"""Ask `dikkat serve` through Weblate's own services, without Weblate's database.
+
+python weblate_machinery.py URL [SOURCE TARGET], by default from English to French.
+"""
 
 import os
 import sys
@@ -14,9 +17,11 @@ django.setup()
 from weblate.machinery.deepl import DeepLTranslation  # noqa: E402
 from weblate.machinery.libretranslate import LibreTranslateTranslation  # noqa: E402
 
+url, *languages = sys.argv[1:]
+languages = languages or ["en", "fr"]
 SERVICES = (
-    (LibreTranslateTranslation, {"url": f"{sys.argv[1]}/", "key": ""}, ("en", "fr")),
-    (DeepLTranslation, {"url": f"{sys.argv[1]}/v2/", "key": "any"}, ("EN", "FR")),
+    (LibreTranslateTranslation, {"url": f"{url}/", "key": ""}, languages),
+    (DeepLTranslation, {"url": f"{url}/v2/", "key": "any"}, [code.upper() for code in languages]),
 )
 for service, settings, codes in SERVICES:
     machine = service(settings)
