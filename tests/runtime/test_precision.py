@@ -16,6 +16,7 @@ import dikkat
 import dikkat_runtime as runtime
 from dikkat import Translator
 from dikkat.tasks.common.speed_trial import trial_line
+from dikkat_runtime.engine import native
 from dikkat_runtime.engine.precision import NOT_MEASURED, PrecisionRecord, choose_precision, read_record
 from dikkat_runtime.errors import DataError, MissingInputError, OutOfMemoryError, UsageError
 from dikkat_runtime.localization import add_catalogs, localized
@@ -166,6 +167,21 @@ def test_weights_beyond_the_memory_are_refused_before_they_are_read(
         runtime.Generator.load(run, precision, engine="native")
     assert str(refused.value).endswith(f"are free; {advice}")
     assert f"its weights take 0.0 GiB in {precision}, but only" in str(refused.value)
+
+
+def test_the_parts_of_an_encoder_in_float32_count_as_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a processor has tiles, an encoder keeps its matrices a second time, which the check once left out."""
+    run = classifier_run(tmp_path)
+    engine: Any = runtime.Classifier.load(run, "float32", engine="native").engine
+    assert native.split_bytes(engine.stack.settings) == engine.kernel._split.nbytes
+    stored = (run / "model.safetensors").stat().st_size
+    monkeypatch.setattr(opening, "split_bytes", lambda settings: 4096)
+    monkeypatch.setattr(weights, "free_memory", lambda: stored + 4096)
+    assert runtime.Classifier.load(run, "float32", engine="native").engine.info.precision == "float32"
+    monkeypatch.setattr(weights, "free_memory", lambda: stored + 4095)
+    assert runtime.Classifier.load(run, "int8", engine="native").engine.info.precision == "int8"
+    with pytest.raises(OutOfMemoryError, match="--precision int8 would fit"):
+        runtime.Classifier.load(run, "float32", engine="native")
 
 
 def test_eight_bits_hold_no_copy_of_the_matrices_of_blocks(tmp_path: Path) -> None:

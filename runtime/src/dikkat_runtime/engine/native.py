@@ -155,10 +155,20 @@ _COMPUTED: Mapping[str, tuple[object, ...]] = {
 }
 
 
-def computes_encoder(settings: ModelSettings, weights: Weights) -> bool:
-    """Return whether the kernel computes the encoder of a model with these settings and weights."""
+def computes_encoder(settings: ModelSettings, group_bits: int = 0) -> bool:
+    """Return whether the kernel computes the encoder of a model with these settings; see `Weights.group_bits`."""
     is_known = all(getattr(settings, name) in _COMPUTED[name] for name in _COMPUTED if name != "rotary_frequencies")
-    return is_known and not weights.group_bits and settings.num_kv_heads == settings.num_heads
+    return is_known and not group_bits and settings.num_kv_heads == settings.num_heads
+
+
+def split_bytes(settings: ModelSettings) -> int:
+    """Return the bytes that `EncoderKernel.split` takes beside the weights of a model with these settings."""
+    if not computes_encoder(settings):
+        return 0
+    width, joined, hidden = settings.model_dim, settings.num_heads * settings.head_dim, settings.feed_forward_dim
+    shapes = [(3 * joined, width), (width, joined), (hidden, width), (width, hidden)]
+    linears = (Linear * 4)(*(Linear(outputs=outputs, inputs=inputs) for outputs, inputs in shapes))
+    return settings.encoder_layers * int(library()[0].split_bytes(linears, 4))
 
 
 class EncoderKernel:

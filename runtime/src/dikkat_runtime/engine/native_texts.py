@@ -45,7 +45,7 @@ class NativeStack:
         self.stack = own = Stack(self.weights, settings, stack, layers, embedding, segment=segment)
         self.kernel: EncoderKernel | None = None
         """What encodes in place of the blocks of the stack, where it computes all of these."""
-        if stack == "encoder" and computes_encoder(settings, self.weights):
+        if stack == "encoder" and computes_encoder(settings, bits):
             self.kernel = EncoderKernel(
                 settings, self.weights, own.embedding, float(own.scale), own.positions, own.angles, own.segment
             )

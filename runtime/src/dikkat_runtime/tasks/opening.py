@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from dikkat_runtime.engine.choose import EngineChoice, EngineFactory, EngineRequest, choose_engine, torch_factory
 from dikkat_runtime.engine.contract import Engine, EngineInfo, EngineName
 from dikkat_runtime.engine.ensemble import EnsembleEngine
-from dikkat_runtime.engine.native import NativeEngine
+from dikkat_runtime.engine.native import NativeEngine, split_bytes
 from dikkat_runtime.engine.native_texts import NativeClassifier, NativeEncoder, NativeLanguageModel, NativeStack
 from dikkat_runtime.engine.options import Device, Precision
 from dikkat_runtime.engine.precision import PrecisionName
@@ -225,7 +225,7 @@ def native_encoder(request: EngineRequest, precision: Precision) -> NativeEncode
 def _native_stack(make: Callable[..., EngineT], request: EngineRequest, precision: Precision) -> EngineT:
     settings = model_settings(request.config, str(request.run / CONFIG), STACK)
     path = request.run / WEIGHTS
-    require_memory(path, precision)
+    require_memory(path, precision, beside=0 if request.config["task"] == "lm" else split_bytes(settings))
     return make(settings, read_weights(path), str(path), precision=precision, threads=request.threads)
 
 
