@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from tests.runtime.runs import SENTENCES
-from tests.runtime.server.asking import BEAM, Served
+from tests.runtime.server.asking import BEAM, Served, served
+from tests.unit.interop.checkpoints import bert_folder
 
+from dikkat.interop.importing import read_foreign, write_run
 from dikkat_runtime.engine.options import BeamOptions
+from dikkat_runtime.server.models import Catalog
 from dikkat_runtime.tasks import term_placement
 from dikkat_runtime.tasks.embedder import Embedder
 from dikkat_runtime.tasks.generator import SamplingOptions
@@ -276,6 +280,27 @@ def test_embeddings_are_those_of_the_embedder_as_numbers_or_base64(server: Serve
     ids = model.model.tokenizer.encode_batch([FIRST])[0]
     by_ids = server.post("/v1/embeddings", model="mood", input=[ids])
     np.testing.assert_allclose(by_ids["data"][0]["embedding"], expected[0], atol=1e-5)
+
+
+def test_ids_of_words_that_the_vocabulary_lacks_have_the_vector_of_their_text(tmp_path: Path) -> None:
+    """Once the ids became a text first, in which the unknown words left no trace."""
+    folder, run = bert_folder(tmp_path / "theirs"), tmp_path / "bert"
+    (folder / "config_sentence_transformers.json").write_text('{"prompts": {"query": "the king "}}')
+    write_run(read_foreign(folder), run, folder, "dikkat import")
+    text = "the ünlü dog wxyz"
+    with served(Catalog([f"bert={run}"])) as server:
+        tokenizer = server.services.catalog.named("bert").model.tokenizer
+        ids = tokenizer.framed(tokenizer.encode(text))
+        assert ids.count(tokenizer.unk_id) == 2
+        for options in ({}, {"prompt_name": "query"}):
+            for path, name in (("/v1/embeddings", "input"), ("/embed", "inputs")):
+                rows = [server.post(path, model="bert", **{name: [given]}, **options) for given in (text, ids)]
+                assert rows[0] == rows[1]
+                assert rows[0] != server.post(path, model="bert", **{name: ["the dog"]}, **options)
+        assert server.post("/v1/embeddings", model="bert", input=ids)["usage"]["prompt_tokens"] == len(ids)
+        empty = tokenizer.framed([])
+        assert "empty text" in server.post("/v1/embeddings", 400, model="bert", input=[empty])["error"]["message"]
+        assert "empty text" in server.post("/embed", 400, model="bert", inputs=[empty])["error"]
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import ipaddress
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Sized
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
@@ -300,8 +300,8 @@ class Call:
         """The owner of the glossaries that a request may use."""
         return self.key.name if self.key else ""
 
-    def count_characters(self, texts: Sequence[str]) -> None:
-        """Count the characters sent. Raises `RequestError` where the key may not send so many."""
+    def count_characters(self, texts: Sequence[Sized]) -> None:
+        """Count the characters, or ids, sent. Raises `RequestError` where the key may not send so many."""
         self.count(sum(map(len, texts)))
 
     def count(self, characters: int) -> None:
@@ -328,7 +328,7 @@ class Call:
         try:
             for start in range(0, len(items), _AT_ONCE):
                 some = items[start : start + _AT_ONCE]
-                texts = [item if isinstance(item, str) else "\n".join(item) for item in some]
+                texts = [item if isinstance(item, str) else "\n".join(map(str, item)) for item in some]
                 queue.put(task, ticket, some, task.model.estimate_tokens(texts), start, len(items))
                 if start + _AT_ONCE < len(items):
                     # others get their turn

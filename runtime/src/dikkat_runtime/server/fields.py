@@ -1,15 +1,16 @@
 """Check the fields of a request on access; `null` is the same as not given."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Sized
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from dikkat_runtime.documents.fragments import Structure
 from dikkat_runtime.server.request_error import Kind, RequestError
 from dikkat_runtime.server.settings import Limits
 from dikkat_runtime.text.glossary import Glossary
 
+SizedT = TypeVar("SizedT", bound=Sized)
 _YES, _NO = ("1", "true", "yes", "on"), ("0", "false", "no", "off")
 
 
@@ -65,8 +66,8 @@ class Fields:
             raise self.wrong(name, "is an empty list")
         return self.within_limits(name, [whole_characters(text) for text in value])
 
-    def within_limits(self, name: str, texts: list[str]) -> list[str]:
-        """Return the texts themselves, when they are neither too many nor too long."""
+    def within_limits(self, name: str, texts: list[SizedT]) -> list[SizedT]:
+        """Return the texts or rows of ids themselves, when they are neither too many nor too long."""
         limits = self._limits
         if len(texts) > limits.texts:
             raise RequestError("too_large", f"{name} has {len(texts):,} texts; at most {limits.texts:,}", param=name)

@@ -35,6 +35,10 @@ WINDOW = 512
 """Lines read ahead, among which those of like length share a batch."""
 
 
+TextOrIds = str | Sequence[int]
+"""A text, or its ids without marks at its start and end."""
+
+
 @dataclass(frozen=True, slots=True)
 class Vector:
     """The vector of a line or of one of its tokens."""
@@ -42,7 +46,7 @@ class Vector:
     line: int
     """Counted from 1."""
     text: str
-    """The line, or the label of the token."""
+    """The line, or the label of the token; empty for ids."""
     values: Array
     """(D,), float32."""
     left_out: int = 0
@@ -125,11 +129,13 @@ class Embedder(OpenedModel):
         """D, the entries of a vector."""
         return self.engine.width
 
-    def stream(self, lines: Iterable[str], *, window: int = WINDOW, prompt: str | None = None) -> Iterator[Array]:
+    def stream(self, lines: Iterable[TextOrIds], *, window: int = WINDOW, prompt: str | None = None) -> Iterator[Array]:
         """Yield only the vector (D,) of each line; see `sentences`."""
         return (vector.values for vector in self.sentences(lines, window=window, prompt=prompt))
 
-    def sentences(self, lines: Iterable[str], *, window: int = WINDOW, prompt: str | None = None) -> Iterator[Vector]:
+    def sentences(
+        self, lines: Iterable[TextOrIds], *, window: int = WINDOW, prompt: str | None = None
+    ) -> Iterator[Vector]:
         """Yield one vector a line, in order and in constant memory; that of a line of white space is zero.
 
         Neighbours and batches do not change a vector by more than rounding. At most `window` lines are read ahead.
@@ -144,7 +150,9 @@ class Embedder(OpenedModel):
             rows = zip(self.tokenizer.labels(line.ids), states, strict=True)
             yield from (Vector(line.number, label, values, line.left_out) for label, values in rows)
 
-    def _stream(self, lines: Iterable[str], window: int, prompt: str | None) -> Iterator[tuple[_Line, Array, Array]]:
+    def _stream(
+        self, lines: Iterable[TextOrIds], window: int, prompt: str | None
+    ) -> Iterator[tuple[_Line, Array, Array]]:
         """Yield each line with the states (S, D) of its tokens and its vector (D,), zero without tokens."""
         numbered, nothing = enumerate(lines, start=1), np.zeros(self.width, np.float32)
         before = self.reading.prompt(prompt)
@@ -157,11 +165,15 @@ class Embedder(OpenedModel):
                     read[index] = states[: len(batch[index].ids)], pooled
             yield from ((line, *read[number]) for number, line in enumerate(batch))
 
-    def _read(self, numbered: Sequence[tuple[int, str]], before: str) -> list[_Line]:
-        texts = iter(self.reading.encode([(before + text).strip() for _, text in numbered if text.strip()]))
-        lines = []
+    def _read(self, numbered: Sequence[tuple[int, TextOrIds]], before: str) -> list[_Line]:
+        texts = [(before + text).strip() for _, text in numbered if isinstance(text, str) and text.strip()]
+        prompt, *rows = self.reading.encode([before, *texts])
+        encoded, lines = iter(rows), []
         for number, text in numbered:
-            ids = next(texts) if text.strip() else []
+            if isinstance(text, str):
+                ids = next(encoded) if text.strip() else []
+            else:
+                ids, text = [*prompt, *text] if text else [], ""
             read = self.reading.frame(ids) if ids else []
             lines.append(_Line(number, text, read, max(0, len(ids) - self.reading.longest)))
         return lines

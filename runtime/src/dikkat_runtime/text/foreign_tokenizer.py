@@ -108,6 +108,10 @@ class ForeignTokenizer:
         """Return `ids` between the special tokens of training, as in [CLS] … [SEP]."""
         return [*self._before, *ids, *self._after]
 
+    def unframed(self, ids: Sequence[int]) -> list[int]:
+        """Return `ids` without special tokens, but with the one for what is unknown."""
+        return [number for number in ids if number == self.unk_id or number not in self._special]
+
     def decode(self, ids: Sequence[int]) -> str:
         return self.decode_batch([ids])[0]
 

@@ -192,13 +192,17 @@ class Tokenizer:
                 parts[index] = list(self._ids([texts[index]]))
         return [list(chain.from_iterable(part)) for part in parts]
 
+    def unframed(self, ids: Sequence[int]) -> list[int]:
+        """Return `ids` without `<pad>`, `<bos>` and `<eos>`."""
+        return [int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)]
+
     def decode(self, ids: Sequence[int]) -> str:
         """Return the text of `ids`, without `<pad>`, `<bos>` and `<eos>`."""
         return self.decode_batch([ids])[0]
 
     def decode_batch(self, batch: Sequence[Sequence[int]]) -> list[str]:
         """Return the text of each row of ids, in order."""
-        kept = [[int(i) for i in ids if i not in (PAD_ID, BOS_ID, EOS_ID)] for ids in batch]
+        kept = list(map(self.unframed, batch))
         if len(kept) <= _MAX_SINGLE:
             # waking the threads of the library would take longer
             texts = [self._inner.decode(ids, skip_special_tokens=False) for ids in kept]

@@ -17,6 +17,7 @@ from dikkat_runtime.server.models import ModelTask, ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of
 from dikkat_runtime.tasks.classifier import Classification
+from dikkat_runtime.tasks.embedder import TextOrIds
 
 
 def embedding_model(call: Call, name: str | None) -> ServedModel:
@@ -25,7 +26,7 @@ def embedding_model(call: Call, name: str | None) -> ServedModel:
 
 
 async def embed_texts(
-    call: Call, model: ServedModel, texts: Sequence[str], normalize: bool, prompt: str | None = None
+    call: Call, model: ServedModel, texts: Sequence[TextOrIds], normalize: bool, prompt: str | None = None
 ) -> list[Array]:
     """Return one vector (D,) for each text, of length 1 if `normalize`; that of white space is zero.
 
@@ -130,13 +131,13 @@ async def embed(call: Call) -> Response:
     fields = call.fields
     model = embedding_model(call, fields.optional_text("model"))
     texts = input_texts(call, "inputs")
-    if any(not text.strip() for text in texts):
+    if not all(text.strip() if isinstance(text, str) else text for text in texts):
         raise RequestError("invalid", "inputs holds an empty text", param="inputs")
     vectors = await cut_vectors(call, model, texts, fields.flag("normalize", True))
     return json_response([vector.tolist() for vector in vectors])
 
 
-async def cut_vectors(call: Call, model: ServedModel, texts: Sequence[str], normalize: bool) -> list[Array]:
+async def cut_vectors(call: Call, model: ServedModel, texts: Sequence[TextOrIds], normalize: bool) -> list[Array]:
     """Return the vectors of `embed_texts`, of each as many of its first numbers as the request wants."""
     size = call.fields.whole("dimensions", 0, 1, 1 << 20)
     vectors = await embed_texts(call, model, texts, normalize, call.fields.optional_text("prompt_name"))
@@ -147,8 +148,8 @@ async def cut_vectors(call: Call, model: ServedModel, texts: Sequence[str], norm
     return [_unit(vector[:size]) if normalize else vector[:size] for vector in vectors]
 
 
-def input_texts(call: Call, name: str) -> list[str]:
-    """Return one text, several, or those of token ids. Raises `RequestError`."""
+def input_texts(call: Call, name: str) -> Sequence[TextOrIds]:
+    """Return one text, several, or rows of token ids without their marks. Raises `RequestError`."""
     value = call.fields.raw(name)
     if not isinstance(value, list) or not value or isinstance(value[0], str):
         return call.fields.texts(name)
@@ -158,7 +159,7 @@ def input_texts(call: Call, name: str) -> list[str]:
     tokenizer = embedding_model(call, call.fields.optional_text("model")).model.tokenizer
     if not all(type(token) is int and 0 <= token < tokenizer.vocab_size for row in rows for token in row):
         raise call.fields.wrong(name, f"must be texts, or token ids below {tokenizer.vocab_size}")
-    return call.fields.within_limits(name, list(tokenizer.decode_batch(rows)))
+    return call.fields.within_limits(name, list(map(tokenizer.unframed, rows)))
 
 
 async def info(call: Call) -> Response:
