@@ -111,13 +111,18 @@ def test_suffixes_follow_each_other_and_vowel_harmony_is_not_mixed_up_with_other
         ("30% off", ["%30", "30 %"]),
         ("$20", ["20 $", "$20"]),
         ("3.5 GB", ["3,5 GB"]),
+        ("It is −5 °C.", ["-5 °C", "−5°C"]),
+        ("-$20", ["-20 $", "−$20"]),
+        ("10 000 km", ["10.000 km", "10,000 km", "10000 km", "10\u00a0000 km"]),
+        ("1 234,5 kg", ["1,234.5 kg", "1234.5 kg"]),
     ],
 )
 def test_numbers_with_units_may_be_written_as_languages_do(text: str, written: list[str]) -> None:
     (demand,) = measures(text)
     for item in written:
         assert unmet(f"x {item}, y", [demand], suffixes=False) == []
-    assert unmet("x", [demand], suffixes=False) == [demand]
+    for other in ("x", "5 °C", "$20 20 $", "000 km", "234,5 kg"):
+        assert unmet(other, [demand], suffixes=False) == [demand] or other == "$20 20 $" == text
     start, end = demand.spans[0]
     assert text[start:end] == demand.source
 

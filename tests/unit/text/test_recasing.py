@@ -33,6 +33,7 @@ def count_tokens(texts: Sequence[str]) -> list[int]:
         ("Tom Smith and Mary Jones met Anna", "usual"),
         ("Der Hund sieht das Haus", "usual"),
         ("42 + 7", "usual"),
+        ("3.5 GB", "usual"),
         ("猫です", "usual"),
     ],
 )
@@ -44,10 +45,17 @@ def test_names_stay() -> None:
     assert cased("voit Tom", "capitals", "fr", frozenset(["Tom"])) == "VOIT Tom"
 
 
+def test_units_stay() -> None:
+    for text in ("voit 5 mV, 5 km/h", "voit 3.5GB, 7 m/s"):
+        assert cased(text, "capitals", "fr") == text.replace("voit", "VOIT")
+        assert cased(text, "titles", "fr") == text.replace("voit", "Voit")
+
+
 def test_each_word_is_read_in_the_form_with_the_fewest_tokens() -> None:
     assert recased("THE DOG SEES PARIS.", "capitals", "en", count_tokens) == "The dog sees Paris."
     assert recased("I SEES NATO", "capitals", "en", count_tokens) == "I sees NATO"
     assert recased("The Dog Sees Paris", "titles", "en", count_tokens) == "The dog sees Paris"
+    assert recased("THE DOG SEES 5 DOGS AND 40 GB", "capitals", "en", count_tokens) == "The dog sees 5 dogs and 40 GB"
 
 
 def test_words_have_the_form_that_most_sentences_show() -> None:

@@ -56,6 +56,7 @@ def test_a_long_sentence_is_cut_at_clauses_and_then_at_words_of_about_equal_shar
     assert clauses.cut_sentence
     words = segments(" ".join("abcdefghij"), SINGLE)
     assert texts(words) == ["a b c d e", "f g h i j"]
+    assert texts(segments("a b c d 1 000 km h i j", SINGLE)) == ["a b c d", "1 000 km h i", "j"]
 
 
 def test_scripts_without_spaces_are_cut_between_characters() -> None:

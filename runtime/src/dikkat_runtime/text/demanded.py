@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import product
 from typing import Literal
 
 from dikkat_runtime.text.casing import capitalized
@@ -97,14 +98,14 @@ _UNITS = (
 )  # fmt: skip
 _SIGNS = frozenset("%‰€$£₺¥")
 """Units that stand before or after the number, depending on the language."""
-_UNIT = "|".join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))
-_NUMBER = r"\d{1,3}(?:[.,]\d{3})+(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
+UNIT = "|".join(map(re.escape, sorted(_UNITS, key=len, reverse=True)))
+_NUMBER = r"\d{1,3}(?:[., \u00a0\u202f]\d{3}){1,5}(?:[.,]\d+)?|\d+(?:[.,]\d+)?"
 _MEASURE = re.compile(
-    rf"(?<![\w.,%$€£₺¥])(?:(?P<sign>[%$€£₺¥])[ \u00a0]?(?P<number>{_NUMBER})(?![\w]|[.,]\d)"
-    rf"|(?P<first>{_NUMBER})[ \u00a0\u202f]?(?P<unit>{_UNIT})(?!\w|[²³/]))"
+    rf"(?<![\w.,%$€£₺¥])(?P<minus>[-−+±]?)(?:(?P<sign>[%$€£₺¥])[ \u00a0]?(?P<number>{_NUMBER})(?![\w]|[.,]\d)"
+    rf"|(?P<first>{_NUMBER})[ \u00a0\u202f]?(?P<unit>{UNIT})(?!\w|[²³/]))"
 )
 _HINT = re.compile(r"\d")
-_GROUPED = re.compile(r"\d{1,3}(?:(?P<mark>[.,])\d{3})+(?P<rest>[.,]\d+)?")
+_GROUPED = re.compile(r"\d{1,3}(?:(?P<mark>[., \u00a0\u202f])\d{3})+(?P<rest>[.,]\d+)?")
 
 
 def measures(text: str) -> tuple[Demanded, ...]:
@@ -115,9 +116,10 @@ def measures(text: str) -> tuple[Demanded, ...]:
     """
     if not _HINT.search(text):
         return ()
-    occurrences: dict[tuple[str, str], list[re.Match[str]]] = {}
+    occurrences: dict[tuple[str, str, str], list[re.Match[str]]] = {}
     for match in _MEASURE.finditer(text):
-        occurrences.setdefault((match["number"] or match["first"], match["sign"] or match["unit"]), []).append(match)
+        key = match["minus"], match["number"] or match["first"], match["sign"] or match["unit"]
+        occurrences.setdefault(key, []).append(match)
     demands = []
     for key, matches in occurrences.items():
         forms = dict.fromkeys((written := matches[0][0], *_ways(*key)))
@@ -126,14 +128,14 @@ def measures(text: str) -> tuple[Demanded, ...]:
     return tuple(demands)
 
 
-def _ways(number: str, unit: str) -> list[str]:
-    """Return all ways to write a number with its unit."""
+def _ways(minus: str, number: str, unit: str) -> list[str]:
+    """Return all ways to write a number with its sign and its unit."""
     ways = []
-    for digits in _numbers(number):
+    for sign, digits in product("-−" if minus in ("-", "−") else [minus], _numbers(number)):
         for space in (" ", "", "\u00a0", "\u202f"):
-            ways.append(f"{digits}{space}{unit}")
+            ways.append(f"{sign}{digits}{space}{unit}")
             if unit in _SIGNS:
-                ways.append(f"{unit}{space}{digits}")
+                ways.append(f"{sign}{unit}{space}{digits}")
     return ways
 
 
@@ -144,9 +146,8 @@ def _numbers(number: str) -> list[str]:
         return list(dict.fromkeys((number, number.replace(".", ","), number.replace(",", "."))))
     rest = grouped["rest"] or ""
     whole = number.removesuffix(rest)
-    swapped = {".": ",", ",": "."}[grouped["mark"]]
-    ways = [number, whole.replace(grouped["mark"], swapped) + rest.translate(str.maketrans(".,", ",."))]
-    for between in (" ", "\u00a0", "\u202f", ""):
-        joined = whole.replace(grouped["mark"], between)
-        ways += [joined + rest, joined + rest.translate(str.maketrans(".,", ",."))]
-    return list(dict.fromkeys(ways))
+    marks, tails = (".", ",", " ", "\u00a0", "\u202f", ""), (rest, rest.translate(str.maketrans(".,", ",.")))
+    ways = (
+        whole.replace(grouped["mark"], mark) + tail for mark in marks for tail in tails if mark != tail[:1] or not tail
+    )
+    return list(dict.fromkeys([number, *ways]))

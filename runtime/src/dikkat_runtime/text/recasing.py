@@ -12,13 +12,18 @@ from types import MappingProxyType
 from typing import Literal
 
 from dikkat_runtime.text.casing import capitalized, has_dotted_i, lower
+from dikkat_runtime.text.demanded import UNIT
 
 Case = Literal["usual", "capitals", "titles"]
 """How a text is written: as usual, all in capitals, or with a capital in every word."""
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Returns the number of tokens of each text."""
 
-WORD = re.compile(r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['’](?=[^\W\d_]))*")
+WORD = re.compile(
+    rf"(?<![^\W\d_])(?<!m/)(?!(?:(?<=\d)|(?<=\d[ \u00a0\u202f]))(?:{UNIT})(?!\w))"
+    r"[^\W\d_](?:[^\W\d_]|[\u0300-\u036f]|['’](?=[^\W\d_]))*"
+)
+"""A word, but for the unit after a number, whose case says what it is: mV, MV."""
 USUAL = re.compile(r"(?<!['’])\b[a-z][^\W\d_A-Z]{4}")
 """Pattern of a word that is long and small: no text in capitals or titles has one, and most others do."""
 MAX_WORDS = 10_000

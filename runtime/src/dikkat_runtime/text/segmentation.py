@@ -16,7 +16,8 @@ _ENCODED = 2_000
 """Texts whose tokens are counted together: the results of each are large."""
 CLAUSE_MARKS = tuple(",;:،؛—–、，；：")
 DASH = re.compile(r"([-\u2013\u2014])\s+(\S.*)", re.DOTALL)
-WORD = re.compile(r"\S+\s*")
+WORD = re.compile(r"(?:\S{0,9}\d\s+){0,2}\S+\s*")
+"""A word with the space after it, and with short numbers before it, which may be of a unit."""
 LANGUAGE_MARK = re.compile(r"(>>[^<>\s]+<<)\s*(?=\S)")
 _SPACELESS = (
     "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff\u3001-\u30ff\u3400-\u9fff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff"
