@@ -92,6 +92,8 @@ class _Reader:
         self._file, self._text = file, file.text
         self.pairs = _braces(file.text)
         self._closes = {close: opening for opening, close in self.pairs.items()}
+        self._ending: set[int] = set()
+        """The braces that end a text: those of headings and captions."""
         self._ends: dict[str, NextEnd] = {}
         self._items: list[Item] = []
         self._start = self._depth = 0
@@ -134,7 +136,9 @@ class _Reader:
         return stop
 
     def _brace(self, start: int, stop: int, kind: str) -> int:
-        if kind == "close":
+        if start in self._ending:
+            self._end(start, stop)
+        elif kind == "close":
             opening = self._closes.get(start, start)
             self._items.append(Tag("close", "}", opening + 1))
         else:
@@ -187,6 +191,7 @@ class _Reader:
             kind = "inline"
         if kind == "block" and close > 0:
             self._end(start, argument + 1)
+            self._ending.add(close)
             return argument + 1
         if kind == "inline" and close > 0:
             self._items.append(Tag("open", self._text[start : argument + 1], argument + 1))
