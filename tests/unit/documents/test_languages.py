@@ -34,6 +34,11 @@ def shouted(text: str, options: Options = ENGLISH_FRENCH) -> str:
         ('<meta property="og:title" content="dog">', '<meta property="og:title" content="DOG">'),
         ("<a>dog</a> | <a>cat</a><p>|</p><b>.</b>", "<a>DOG</a> | <a>CAT</a><p>|</p><b>.</b>"),
         ('<select translate="no"><option>dog</select>', '<select translate="no"><option>dog</select>'),
+        ('<p translate="no">a <b>dog</b><p>cat', '<p translate="no">a <b>dog</b><p>CAT'),
+        ("<ul><li class=notranslate>dog<li>cat</ul>", "<ul><li class=notranslate>dog<li>CAT</ul>"),
+        ('<p translate="no">dog', '<p translate="no">dog'),
+        ('<b translate="no" title="dog">dog</b> <img translate="no" alt="dog"> cat',
+         '<b translate="no" title="dog">dog</b> <img translate="no" alt="dog"> CAT'),
     ],
 )  # fmt: skip
 def test_only_what_people_read_in_the_source_language_is_translated(text: str, expected: str) -> None:

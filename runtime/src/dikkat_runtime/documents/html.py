@@ -182,6 +182,8 @@ def page_document(file: DecodedFile, options: Options) -> TextDocument:
             is_read = is_language(stated, options.source_language)
             page.remarks[FOREIGN] += languages[-1][1] and not is_read
             languages.append((min(close or len(nodes), languages[-1][0]), is_read))
+        if close is None and node.kind == "open" and not node.is_void and _is_marked(node):
+            close = _implied_end(nodes, number)
         is_marked = close is not None and (node.name in options.ignored_elements or _is_marked(node))
         if close is None or not (is_marked or node.name in COPIED):
             if _begins_another_text(nodes, number):
@@ -199,6 +201,12 @@ def page_document(file: DecodedFile, options: Options) -> TextDocument:
     page.flush()
     language = _language_edits(nodes, options)
     return TextDocument(file, page.segments, page.remarks, language, markup=False, errors="xmlcharrefreplace")
+
+
+def _implied_end(nodes: Sequence[Node], number: int) -> int:
+    """Return the last node of an element without a closing tag, which ends before the next block."""
+    following = (index for index in range(number + 1, len(nodes)) if nodes[index].kind in ("open", "close"))
+    return next((index for index in following if nodes[index].name not in INLINE), len(nodes)) - 1
 
 
 def _begins_another_text(nodes: Sequence[Node], number: int) -> bool:
@@ -274,7 +282,7 @@ class _Page:
 
     def _attributes(self, node: Node) -> None:
         """Read the attributes of a node that people see."""
-        attributes = node.attributes()
+        attributes = [] if _is_marked(node) else node.attributes()
         values = {attribute.name: attribute.raw.lower() for attribute in reversed(attributes)}
         described = (values.get("name") or values.get("property", "")).rpartition(":")[2]
         for attribute in attributes:
