@@ -165,6 +165,21 @@ def test_tmx_gets_the_language_that_a_unit_lacks() -> None:
     assert "SEE {name} AT http://example.org/a?b=1." in written
 
 
+def test_tags_that_are_text_of_a_unit_stay() -> None:
+    source = "The &lt;b class='x'&gt;big dog&lt;/b&gt;&lt;br/&gt; runs."
+    unit = f'<trans-unit id="1"><source>{source}</source></trans-unit>'
+    wanted = source.replace("The", "THE").replace("big dog", "BIG DOG").replace("runs", "RUNS")
+    for text in (source, "<![CDATA[The <b class='x'>big dog</b><br/> runs.]]>"):
+        written = shouted(
+            f'<xliff version="1.2"><file><body>{unit.replace(source, text)}</body></file></xliff>', "a.xlf"
+        )
+        assert f"{wanted}</target>" in written
+    memory = '<tmx version="1.4"><header/><body><tu><tuv xml:lang="en"><seg>{}</seg></tuv></tu></body></tmx>'
+    assert f"<seg>{wanted}</seg>" in shouted(memory.format(source), "a.tmx")
+    empty = memory.format("").replace("<seg></seg>", "<seg/>")
+    assert shouted(empty, "a.tmx") == empty
+
+
 def test_tmx_in_utf_16_stays_in_it() -> None:
     text = samples.TMX.replace("UTF-8", "UTF-16")
     written = _translated(text.encode("utf-16"), "a.tmx").data

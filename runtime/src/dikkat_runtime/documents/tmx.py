@@ -39,7 +39,7 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
             texts = _texts(elements, number)
             source = of_language(texts, options.source_language)
             target = of_language(texts, options.target_language)
-            if source is None:
+            if source is None or not plain(elements.content(source[1])).strip():
                 remarks[msg("units without a text in {language}", options.source_language)] += 1
             elif any(_holds_units(elements, text[1]) for text in (source, target) if text is not None):
                 remarks[msg("units that hold other units, not translated")] += 1
@@ -48,7 +48,7 @@ def read_tmx(data: bytes, name: str, options: Options) -> TextDocument:
             else:
                 edits = _edits(elements, source[0], target, written)
                 segments.append(Segment(elements.content(source[1]), edits, file.line(node.start)))
-    return TextDocument(file, segments, remarks, markup=False, errors="xmlcharrefreplace")
+    return TextDocument(file, segments, remarks, errors="xmlcharrefreplace")
 
 
 @dataclass(frozen=True, slots=True)

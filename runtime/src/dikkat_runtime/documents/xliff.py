@@ -69,7 +69,7 @@ def read_xliff(data: bytes, name: str, options: Options) -> TextDocument:
         elif node.kind == "close":
             translatable.pop()
     segments = icu_segments(file.segments, options.target_language, remarks)
-    return TextDocument(decoded, segments, remarks, markup=False, errors="xmlcharrefreplace")
+    return TextDocument(decoded, segments, remarks, errors="xmlcharrefreplace")
 
 
 def _check_language(file: _File, node: Node, options: Options) -> bool:
