@@ -165,10 +165,30 @@ def test_strings_of_android() -> None:
     assert read(samples.ANDROID, "strings.xml").remarks[KEPT] == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        (r"\nThe dog\n\t", r"\nTHE DOG\n\t"),
+        (r"The dog\\n", r"THE DOG\\N"),
+        ('"  The  dog  "', '"  THE DOG  "'),
+        (r'"\nThe \"dog\""', r'"\nTHE \"DOG\""'),
+        ('"The" "dog"', r"\"THE\" \"DOG\""),
+    ],
+)
+def test_what_stands_around_a_text_of_android_stays(text: str, wanted: str) -> None:
+    file = "<resources><string name='a'>{}</string></resources>"
+    assert shouted(file.format(text), "a.xml") == file.format(wanted)
+    assert shouted(file.format(f"<b>{text}</b>"), "a.xml").count("\\n") == text.count("\\n") - text.count("\\\\n")
+
+
 def test_apostrophes_of_android_are_escaped_in_the_translation() -> None:
     file = "<resources><string name='a'>The dog</string></resources>"
     done = translate_document(file.encode(), "a.xml", lambda texts: ['l\'a "b" & <c>'], options=ENGLISH_FRENCH)
     assert done.data.decode() == file.replace("The dog", r"l\'a \"b\" &amp; &lt;c&gt;")
+
+
+def sentence_by_sentence(texts: Sequence[str]) -> list[str]:
+    return [{"A dog": "Un chien", "The cat runs.": "Le chat court."}[text] for text in texts]
 
 
 def test_prose_of_latex() -> None:
@@ -182,6 +202,10 @@ def test_prose_of_latex() -> None:
         r"\newcommand{\dog}[1]{The dog #1}", "% a comment\n",
     ):  # fmt: skip
         assert wanted in written
+    for between in ("\n", " ", "\\label{a}\n"):
+        file = rf"\section{{A dog}}{between}The \emph{{cat}} runs."
+        done = translate_document(file.encode(), "a.tex", sentence_by_sentence, align=in_order)
+        assert done.data.decode() == rf"\section{{Un chien}}{between}Le \emph{{chat}} court."
     done = translate_document(b"A dog\n", "a.tex", lambda texts: ["50% & {x} #1_$ \\a"], options=ENGLISH_FRENCH)
     assert done.data == b"50\\% \\& \\{x\\} \\#1\\_\\$ \\textbackslash{}a\n"
 

@@ -8,7 +8,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from dikkat_runtime.documents.decoded_file import DecodedFile, TextDocument
 from dikkat_runtime.documents.messages import has_choices, icu_segments, plural_categories
@@ -203,6 +203,10 @@ def _apple(text: str) -> str:
 KEPT = msg('texts of translatable="false"')
 _XML_ESCAPE = re.compile(r"\\u([0-9a-fA-F]{4})|\\(.)|\s+", re.DOTALL)
 _REFERENCE = re.compile(r"[@?](?:[\w.]+:)?(?:\w+/)?[\w.]+")
+_QUOTED = re.compile(r'\s*+"((?:\\.|[^"\\])*+)"\s*+', re.DOTALL)
+"""A text between quotation marks, which keep its white space and are not shown."""
+_BLANK, _BLANK_BEFORE = re.compile(r"\A(?:\s|\\[nt])++"), re.compile(r"\A(?:\s|[nt]\\(?!\\))++")
+"""White space and line breaks at the beginning of a text, and of one that is read from its end."""
 _XML_LETTERS = {"n": "\n", "t": "\t"}
 
 
@@ -257,14 +261,17 @@ class _Resources:
         # blanks around a text are not shown
         seen = [at for at, node in enumerate(inside) if node.kind != "text" or node.raw.strip()]
         inside = inside[seen[0] : seen[-1] + 1] if seen else []
+        if len(inside) == 1 and inside[0].kind == "text" and (quoted := _QUOTED.fullmatch(inside[0].raw)):
+            start, end = (inside[0].start + offset for offset in quoted.span(1))
+            inside = [replace(inside[0], start=start, end=end, raw=quoted[1])]
         content = _content(inside)
         if not has_words(plain(content)) or _REFERENCE.fullmatch(plain(content)):
             return
         start, end = inside[0].start, inside[-1].end
         if inside[0].kind == "text":
-            start += len(inside[0].raw) - len(inside[0].raw.lstrip())
+            start += len(inside[0].raw) - len(_BLANK.sub("", inside[0].raw, count=1))
         if inside[-1].kind == "text":
-            end -= len(inside[-1].raw) - len(inside[-1].raw.rstrip())
+            end -= len(inside[-1].raw) - len(_BLANK_BEFORE.sub("", inside[-1].raw[::-1], count=1))
         escape = escaper(self.file.text[start:end])
         is_data = inside[0].kind == "cdata"
         tag = self._nodes[number]
