@@ -24,7 +24,7 @@ from dikkat_runtime.tasks.confidence import Calibration, Confidence, Judge
 from dikkat_runtime.tasks.corrections import KnownTranslations
 from dikkat_runtime.tasks.decisive_words import DecisiveWords, decisive_words
 from dikkat_runtime.tasks.demand_keeping import Steps, answered_together
-from dikkat_runtime.tasks.embedder import Embedder, TextOrIds
+from dikkat_runtime.tasks.embedder import Embedder, Text
 from dikkat_runtime.tasks.generator import Generator
 from dikkat_runtime.tasks.opening import OpenedModel
 from dikkat_runtime.tasks.tagger import Tagger
@@ -92,7 +92,7 @@ class ServedModel:
         """Return about as many tokens as each text has, from its length alone."""
         return [int(len(text.encode("utf-8", "replace")) * self.tokens_per_byte) + 1 for text in texts]
 
-    def count_tokens(self, texts: Sequence[TextOrIds]) -> list[int]:
+    def count_tokens(self, texts: Sequence[Text]) -> list[int]:
         """Return the tokens of each text, with the marks at its start and end."""
         tokenizer = self.model.tokenizer
         rows = (tokenizer.encode(text) if isinstance(text, str) else text for text in texts)

@@ -35,7 +35,7 @@ WINDOW = 512
 """Lines read ahead, among which those of like length share a batch."""
 
 
-TextOrIds = str | Sequence[int]
+Text = str | Sequence[int]
 """A text, or its ids without marks at its start and end."""
 
 
@@ -129,13 +129,11 @@ class Embedder(OpenedModel):
         """D, the entries of a vector."""
         return self.engine.width
 
-    def stream(self, lines: Iterable[TextOrIds], *, window: int = WINDOW, prompt: str | None = None) -> Iterator[Array]:
+    def stream(self, lines: Iterable[Text], *, window: int = WINDOW, prompt: str | None = None) -> Iterator[Array]:
         """Yield only the vector (D,) of each line; see `sentences`."""
         return (vector.values for vector in self.sentences(lines, window=window, prompt=prompt))
 
-    def sentences(
-        self, lines: Iterable[TextOrIds], *, window: int = WINDOW, prompt: str | None = None
-    ) -> Iterator[Vector]:
+    def sentences(self, lines: Iterable[Text], *, window: int = WINDOW, prompt: str | None = None) -> Iterator[Vector]:
         """Yield one vector a line, in order and in constant memory; that of a line of white space is zero.
 
         Neighbours and batches do not change a vector by more than rounding. At most `window` lines are read ahead.
@@ -150,9 +148,7 @@ class Embedder(OpenedModel):
             rows = zip(self.tokenizer.labels(line.ids), states, strict=True)
             yield from (Vector(line.number, label, values, line.left_out) for label, values in rows)
 
-    def _stream(
-        self, lines: Iterable[TextOrIds], window: int, prompt: str | None
-    ) -> Iterator[tuple[_Line, Array, Array]]:
+    def _stream(self, lines: Iterable[Text], window: int, prompt: str | None) -> Iterator[tuple[_Line, Array, Array]]:
         """Yield each line with the states (S, D) of its tokens and its vector (D,), zero without tokens."""
         numbered, nothing = enumerate(lines, start=1), np.zeros(self.width, np.float32)
         before = self.reading.prompt(prompt)
@@ -165,7 +161,7 @@ class Embedder(OpenedModel):
                     read[index] = states[: len(batch[index].ids)], pooled
             yield from ((line, *read[number]) for number, line in enumerate(batch))
 
-    def _read(self, numbered: Sequence[tuple[int, TextOrIds]], before: str) -> list[_Line]:
+    def _read(self, numbered: Sequence[tuple[int, Text]], before: str) -> list[_Line]:
         texts = [(before + text).strip() for _, text in numbered if isinstance(text, str) and text.strip()]
         prompt, *rows = self.reading.encode([before, *texts])
         encoded, lines = iter(rows), []

@@ -17,7 +17,7 @@ from dikkat_runtime.server.models import ModelTask, ServedModel
 from dikkat_runtime.server.request_error import RequestError
 from dikkat_runtime.server.schemas import FLAG, NUMBER, TEXT, TEXTS, WHOLE, either, fields, list_of
 from dikkat_runtime.tasks.classifier import Classification
-from dikkat_runtime.tasks.embedder import TextOrIds
+from dikkat_runtime.tasks.embedder import Text
 
 
 def embedding_model(call: Call, name: str | None) -> ServedModel:
@@ -26,7 +26,7 @@ def embedding_model(call: Call, name: str | None) -> ServedModel:
 
 
 async def embed_texts(
-    call: Call, model: ServedModel, texts: Sequence[TextOrIds], normalize: bool, prompt: str | None = None
+    call: Call, model: ServedModel, texts: Sequence[Text], normalize: bool, prompt: str | None = None
 ) -> list[Array]:
     """Return one vector (D,) for each text, of length 1 if `normalize`; that of white space is zero.
 
@@ -137,7 +137,7 @@ async def embed(call: Call) -> Response:
     return json_response([vector.tolist() for vector in vectors])
 
 
-async def cut_vectors(call: Call, model: ServedModel, texts: Sequence[TextOrIds], normalize: bool) -> list[Array]:
+async def cut_vectors(call: Call, model: ServedModel, texts: Sequence[Text], normalize: bool) -> list[Array]:
     """Return the vectors of `embed_texts`, of each as many of its first numbers as the request wants."""
     size = call.fields.whole("dimensions", 0, 1, 1 << 20)
     vectors = await embed_texts(call, model, texts, normalize, call.fields.optional_text("prompt_name"))
@@ -148,7 +148,7 @@ async def cut_vectors(call: Call, model: ServedModel, texts: Sequence[TextOrIds]
     return [_unit(vector[:size]) if normalize else vector[:size] for vector in vectors]
 
 
-def input_texts(call: Call, name: str) -> Sequence[TextOrIds]:
+def input_texts(call: Call, name: str) -> Sequence[Text]:
     """Return one text, several, or rows of token ids without their marks. Raises `RequestError`."""
     value = call.fields.raw(name)
     if not isinstance(value, list) or not value or isinstance(value[0], str):
