@@ -64,16 +64,16 @@ def free_memory() -> int | None:
     return min(limits, default=None)
 
 
-def require_memory(path: Path, precision: str, imported: int | None = None, beside: int = 0) -> None:
+def require_memory(path: Path, precision: str, imported: int | None = None, extra: int = 0) -> None:
     """Raise `OutOfMemoryError` where the weights of a file cannot fit into memory in a precision, before any is read.
 
     The message names a precision that would fit. Of another toolkit's weights those `imported` are so many numbers;
-    float32 holds so many bytes `beside` them.
+    float32 holds so many `extra` bytes.
     """
     free, stored = free_memory(), path.stat().st_size if path.exists() else 0
     stored = stored if imported is None else 4 * imported
     needed = {name: stored * share for name, share in MEMORY_SHARE.items()}
-    needed["float32"] += beside
+    needed["float32"] += extra
     if free is None or needed.get(precision, stored) <= free:
         return
     fits = [name for name, size in needed.items() if size <= free]

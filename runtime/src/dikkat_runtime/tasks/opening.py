@@ -225,7 +225,7 @@ def native_encoder(request: EngineRequest, precision: Precision) -> NativeEncode
 def _native_stack(make: Callable[..., EngineT], request: EngineRequest, precision: Precision) -> EngineT:
     settings = model_settings(request.config, str(request.run / CONFIG), STACK)
     path = request.run / WEIGHTS
-    require_memory(path, precision, beside=0 if request.config["task"] == "lm" else split_bytes(settings))
+    require_memory(path, precision, extra=0 if request.config["task"] == "lm" else split_bytes(settings))
     return make(settings, read_weights(path), str(path), precision=precision, threads=request.threads)
 
 
