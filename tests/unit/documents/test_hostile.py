@@ -159,6 +159,12 @@ def test_the_output_is_whole_or_absent_and_the_input_never_touched(tmp_path: Pat
         translate_file(source, source, same, align=in_order, options=ENGLISH_FRENCH)
     with pytest.raises(MissingInputError, match="cannot be read"):
         translate_file(tmp_path / "nothing.po", target, same, align=in_order, options=ENGLISH_FRENCH)
+    for name in ("b.mo", "b.pdf", "b.docx"):
+        with pytest.raises(UsageError, match=r"its format is that of .*a\.po; give --out the same ending"):
+            translate_file(source, tmp_path / name, same, align=in_order, options=ENGLISH_FRENCH)
+    assert sorted(tmp_path.iterdir()) == [source]
+    for name in ("b.pot", "b", "b.new"):
+        translate_file(source, tmp_path / name, same, align=in_order, options=ENGLISH_FRENCH)
     assert source.read_text(encoding="utf-8") == samples.PO
     translate_file(source, target, same, align=in_order, options=ENGLISH_FRENCH)
     assert 'msgstr "The small cat is sleeping."' in target.read_text(encoding="utf-8")
