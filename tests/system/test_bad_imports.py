@@ -327,4 +327,8 @@ def test_a_page_of_an_encoder_says_how_it_is_seen(dikkat: Command, imported: dic
     look = f"dikkat attend {run} 'a text' --out attention.html"
     reason = "for which there is no page that computes"
     assert dikkat.fails(2, "page", run, "--out", out) == f"{run}: holds an encoder, {reason}; try: {look}"
+    assert (
+        dikkat.fails(2, "page", run, "--out", "page.txt")
+        == "page.txt: is written as .html or .htm, not .txt; rename it"
+    )
     assert not out.exists()

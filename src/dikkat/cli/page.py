@@ -35,6 +35,7 @@ def page(
 
     Nothing is installed, served or loaded: the file holds the model and an engine that computes it in the browser.
     """
+    from dikkat.explain.pictures import PAGES, check_format
     from dikkat.tasks.inspection.over_training import OverTraining
     from dikkat.web.opening import example_sentences, open_for_web
     from dikkat.web.page import MAX_EMBEDDED_WEIGHTS, MODEL_SUFFIX, lesson_path, live_page
@@ -45,6 +46,7 @@ def page(
     if out is None and source is None:
         raise UsageError("--out is missing: the HTML file to write")
     path = out or Path(f"lesson-{source.stem if source else ''}.html")
+    check_format(path, PAGES)
     with write_errors(path):
         probe_next_to(path)
     steps = None if source is None else _answered(run, source)
