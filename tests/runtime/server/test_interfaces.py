@@ -294,9 +294,12 @@ def test_ids_of_words_that_the_vocabulary_lacks_have_the_vector_of_their_text(tm
         assert ids.count(tokenizer.unk_id) == 2
         for options in ({}, {"prompt_name": "query"}):
             for path, name in (("/v1/embeddings", "input"), ("/embed", "inputs")):
-                rows = [server.post(path, model="bert", **{name: [given]}, **options) for given in (text, ids)]
+                asked: list[dict[str, Any]] = [
+                    {"model": "bert", name: [given], **options} for given in (text, ids, "the dog")
+                ]
+                rows = [server.post(path, **fields) for fields in asked]
                 assert rows[0] == rows[1]
-                assert rows[0] != server.post(path, model="bert", **{name: ["the dog"]}, **options)
+                assert rows[0] != rows[2]
         assert server.post("/v1/embeddings", model="bert", input=ids)["usage"]["prompt_tokens"] == len(ids)
         empty = tokenizer.framed([])
         assert "empty text" in server.post("/v1/embeddings", 400, model="bert", input=[empty])["error"]["message"]

@@ -103,7 +103,8 @@ def starts_of(rows: Sequence[Sized], gap: int = 0) -> Ids:
 def given_features(sentences: Matrix, words: Sequence[Sequence[str]], logits: Matrix) -> Matrix:
     """Return all `GIVEN_FEATURES` of B translations: the last comes from the logits that their words are right."""
     owners = np.repeat(np.arange(len(words)), list(map(len, words)))
-    return np.c_[sentences, -np.log(np.bincount(owners, np.exp(-logits), len(words)) + 1e-6)]
+    odds: Matrix = -np.log(np.bincount(owners, np.exp(-logits), len(words)) + 1e-6)
+    return np.column_stack([sentences, odds])
 
 
 def _logarithms(rows: Sequence[Sequence[int]]) -> tuple[Matrix, Ids, Matrix]:
@@ -197,12 +198,11 @@ class Calibration:
             content = parse_json(read_regular(path, MAX_FILE_SIZE))
             if content["version"] != VERSION:
                 raise ValueError("it is of another version")
-            return cls(
-                *(Logistic.from_json(content[name], features) for name, features in _MODELS.items()),
-                str(content["right"]),
-                int(content["pairs"]),
-                Lexicon.from_json(content["lexicon"]),
-            )
+            fitted = (Logistic.from_json(content[name], features) for name, features in _MODELS.items())
+            lexicon = Lexicon.from_json(content["lexicon"])
+            sentence, word, given_sentence, given_word = fitted
+            right, pairs = str(content["right"]), int(content["pairs"])
+            return cls(sentence, word, given_sentence, given_word, right, pairs, lexicon)
         except FileNotFoundError:
             return None
         except (OSError, ValueError, LookupError, TypeError, AttributeError, OverflowError) as error:
