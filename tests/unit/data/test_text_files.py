@@ -98,7 +98,7 @@ def test_utf16_is_recognised_with_and_without_its_mark(tmp_path: Path, encoding:
 
 
 def test_one_stray_zero_byte_is_not_utf16(tmp_path: Path) -> None:
-    for content in (b"A dog\0 runs.\n", b"A first line\na\0\n"):
+    for content in (b"A dog\0 runs.\n", b"A first line\na\0\n", b"A first line\n\0\n"):
         assert "\0" in "".join(read_lines(_write(tmp_path, content)))
 
 

@@ -195,7 +195,7 @@ def decode_lines(
             if not raw:  # nothing but a byte-order mark
                 continue
         # Text has no NUL; in UTF-16 without a mark every second byte of Latin script is one.
-        if b"\0" in raw and is_utf16(raw):
+        if b"\0" in raw and (number == 1 or raw != b"\0\n") and is_utf16(raw):
             raise _looks_like_utf16(name)
         if len(raw) > max_line_bytes and not raw.endswith(b"\n"):
             error = _too_long(stream, f"{name}:{number}", len(raw), max_line_bytes, to_end=skip is not None)
