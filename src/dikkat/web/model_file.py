@@ -101,7 +101,7 @@ class WebModel:
 def grouped_panels(matrix: Array, bits: int) -> Array:
     """Return `matrix` (outputs, inputs) in groups of 32 inputs as the core reads them, of `bits` a weight.
 
-    They are (panels of 16 outputs, groups, 1 + bits, 16) words: scale and least of each output in bfloat16, then fours
+    They are (panels of 16 outputs, groups, 1 + bits, 16) words: scale and offset of each output in bfloat16, then fours
     of weights. The C kernels pack the same words in panels of as many outputs as their vectors hold.
     """
     outputs, inputs = matrix.shape

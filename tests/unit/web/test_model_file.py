@@ -105,6 +105,24 @@ def bf16(x: np.ndarray[Any, Any]) -> np.ndarray[Any, np.dtype[np.float32]]:
     return (((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 << 16) & 0xFFFFFFFF).astype(np.uint32).view(np.float32)
 
 
+def rounded_weights(own: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
+    """Round a group of each output: from its least with four bits, around its mean and to a sum of 0 with eight."""
+    if bits == 4:
+        least = bf16(own.min(axis=1))[:, None]
+        scale = bf16((own.max(axis=1) - own.min(axis=1)) / np.float32(15))[:, None]
+        q = np.rint((own - least) / np.where(scale > 0, scale, 1)).clip(0, 15)
+        return q.astype(np.float64) * scale + least
+    mean = own.mean(axis=1, keepdims=True, dtype=np.float64).astype(np.float32)
+    scale = bf16(np.abs(own - mean).max(axis=1, keepdims=True) / np.float32(126))
+    exact = (own - mean) / np.where(scale > 0, scale, 1)
+    q = np.rint(exact)
+    for row, rest in zip(q, exact - q, strict=True):
+        excess = int(row.sum())
+        row[np.argsort(rest * np.sign(excess))[: abs(excess)]] -= np.sign(excess)
+    assert not q.sum(axis=1).any()
+    return q.astype(np.float64) * scale + bf16(mean)
+
+
 GROUPED = """
 const { shape, bits, bias, x } = input;
 const tensor = { shape, bits, values: Uint8Array.from(input.packed), scale: null, fine: null };
@@ -132,12 +150,13 @@ def test_groups_are_multiplied_as_numpy_multiplies_them(tmp_path: Path, shape: t
     expected, whole = np.tile(bias.astype(np.float64), (3, 1)), np.zeros(shape)
     for first in range(0, shape[1], 32):
         own, entries = weight[:, first : first + 32], x[:, first : first + 32]
-        least = bf16(own.min(axis=1))[:, None]
-        scale = bf16((own.max(axis=1) - own.min(axis=1)) / np.float32(2**bits - 1))[:, None]
-        q = np.rint((own - least) / np.where(scale > 0, scale, 1)).clip(0, 2**bits - 1)
-        whole[:, first : first + 32] = q.astype(np.float64) * scale + least
-        step = np.abs(entries).max(axis=1, keepdims=True) / np.float32(127)
-        expected += (np.rint(entries / step).astype(np.float64) * step) @ whole[:, first : first + 32].T
+        whole[:, first : first + 32] = rounded_weights(own, bits)
+        least = entries.min(axis=1, keepdims=True) if bits == 8 else np.float32(0)
+        step = (entries.max(axis=1, keepdims=True) - least) / np.float32(255)
+        if bits == 4:
+            step = np.abs(entries).max(axis=1, keepdims=True) / np.float32(127)
+        rounded = np.rint((entries - least) / np.where(step > 0, step, 1)).astype(np.float64) * step + least
+        expected += rounded @ whole[:, first : first + 32].T
     np.testing.assert_allclose(found["embedded"], whole, atol=1e-6)
     weights = Weights({}, "", in_bytes=False, threads=1)
     native = weights.grouped(weight, bias, bits)

@@ -30,7 +30,7 @@ class Linear {
 // (rows, inputs) to (rows, outputs).
 function scalarLinear(layer, x, rows) {
   const y = new Float32Array(rows * layer.outputs);
-  const entries = layer.scale || layer.bits ? new Int8Array(layer.inputs) : null;
+  const entries = layer.bits ? new Int16Array(layer.inputs) : layer.scale ? new Int8Array(layer.inputs) : null;
   for (let row = 0; row < rows; row++) {
     const from = x.subarray(row * layer.inputs, (row + 1) * layer.inputs);
     const to = y.subarray(row * layer.outputs, (row + 1) * layer.outputs);
@@ -92,8 +92,8 @@ function groupedBytes([outputs, inputs], bits) {
 const ENDS = new Uint32Array(2);
 const AS_FLOATS = new Float32Array(ENDS.buffer);
 
-// The weights of one output in one group, each least + scale * q: fills `steps` (GROUP) with q, and returns [scale, least]. A
-// panel holds scale and least of each output in bfloat16, then fours of q of each output, or of four bits pairs of fours.
+// The weights of one output in one group, each offset + scale * q: fills `steps` (GROUP) with q, and returns [scale, offset]. A
+// panel holds scale and offset of each output in bfloat16, then fours of q of each output, or of four bits pairs of fours.
 function groupOf({ weight, inputs, bits }, output, group, steps) {
   const at = (Math.floor(output / PANEL) * Math.ceil(inputs / GROUP) + group) * groupBytes(bits);
   const own = output % PANEL;
@@ -104,28 +104,40 @@ function groupOf({ weight, inputs, bits }, output, group, steps) {
     const four = i >> 2;
     const row = bits === 4 ? four >> 1 : four;
     const byte = weight[at + 4 * PANEL + 4 * (row * PANEL + own) + (i & 3)];
-    steps[i] = bits === 4 ? (byte >> (4 * (four & 1))) & 15 : byte;
+    steps[i] = bits === 4 ? (byte >> (4 * (four & 1))) & 15 : (byte << 24) >> 24;
   }
   return [AS_FLOATS[0], AS_FLOATS[1]];
 }
 
+// The activations of a group as whole numbers of steps, which weights of eight bits count from the least; returns the step, and
+// the sum of what they stand for.
+function quantizeGroup(to, from, bits) {
+  const least = bits === 4 ? 0 : Math.min(...from);
+  const step = bits === 4 ? quantizeRow(to, from) : Math.fround(Math.fround(Math.max(...from) - least) / 255);
+  const share = step > 1.1754944e-38 ? Math.fround(1 / step) : 0;
+  let own = 0;
+  for (let i = 0; i < from.length; i++) {
+    if (bits === 8) to[i] = roundToEven(Math.fround(Math.fround(from[i] - least) * share));
+    own += to[i];
+  }
+  return [step, Math.fround(Math.fround(step * own) + Math.fround(least * from.length))];
+}
+
 function groupedRow(to, layer, entries, from) {
-  const { inputs, bias, outputs } = layer;
+  const { inputs, bias, outputs, bits } = layer;
   const groups = Math.ceil(inputs / GROUP);
-  const rounded = Array.from({ length: groups }, (_, group) => quantizeRow(entries.subarray(group * GROUP, (group + 1) * GROUP), from.subarray(group * GROUP, (group + 1) * GROUP)));
-  const steps = new Uint8Array(GROUP);
+  const part = (array, group) => array.subarray(group * GROUP, (group + 1) * GROUP);
+  const rounded = Array.from({ length: groups }, (_, group) => quantizeGroup(part(entries, group), part(from, group), bits));
+  const steps = new Int8Array(GROUP);
   for (let output = 0; output < outputs; output++) {
     let total = 0;
     for (let group = 0; group < groups; group++) {
-      const [scale, least] = groupOf(layer, output, group, steps);
-      let [sum, own] = [0, 0];
-      for (let i = 0; i < GROUP && group * GROUP + i < inputs; i++) {
-        const entry = entries[group * GROUP + i];
-        sum += entry * steps[i];
-        own += entry;
-      }
-      const part = Math.fround(sum * Math.fround(scale * rounded[group])) + Math.fround(least * Math.fround(rounded[group] * own));
-      total = Math.fround(total + Math.fround(part));
+      const [scale, offset] = groupOf(layer, output, group, steps);
+      const [step, own] = rounded[group];
+      let sum = 0;
+      for (let i = 0; i < GROUP && group * GROUP + i < inputs; i++) sum += entries[group * GROUP + i] * steps[i];
+      const product = Math.fround(sum * Math.fround(scale * step)) + Math.fround(offset * own);
+      total = Math.fround(total + Math.fround(product));
     }
     to[output] = total + (bias ? bias[output] : 0);
   }

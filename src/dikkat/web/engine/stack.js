@@ -222,10 +222,10 @@ class Stack {
       }
       return;
     }
-    const steps = new Uint8Array(GROUP);
+    const steps = new Int8Array(GROUP);
     for (let first = 0; first < width; first += GROUP) {
-      const [step, least] = groupOf({ weight: values, inputs: width, bits }, id, first / GROUP, steps);
-      for (let i = first; i < Math.min(first + GROUP, width); i++) to[i] = least + step * steps[i - first];
+      const [step, offset] = groupOf({ weight: values, inputs: width, bits }, id, first / GROUP, steps);
+      for (let i = first; i < Math.min(first + GROUP, width); i++) to[i] = offset + step * steps[i - first];
     }
   }
 

@@ -10,7 +10,7 @@
 #define GROUP_PANEL (GROUP_VECTORS * LANES)
 
 typedef struct {
-    uint8_t *weight;   /* panels of groups: scale and least of each output in bfloat16, then fours of q side by side */
+    uint8_t *weight;   /* panels of groups: scale and least or mean of each output in bfloat16, then fours of q side by side */
     const float *bias; /* (outputs) or null */
     int64_t inputs, outputs, bits;
 } Grouped;

@@ -1,8 +1,10 @@
 /* Linear layers with weights in eight or four bits, each group of GROUP inputs on a scale of its own, as activations are.
  *
- * A weight is scale * q + least, with q from 0 on; the activations of a group are scale * q, with q from -127 to 127. So
- * a large entry costs its own group some precision, and no other one: what language models need, whose activations have
- * few that are far larger than the rest. A row has the same bits in any company, on any processor, and in the page.
+ * A weight of eight bits is scale * q + mean, and the q of a group add up to 0; the activations are scale * q + least, with q
+ * from 0 to 255. Since the weights' q add up to 0, the least adds nothing to their products. A weight of four bits is
+ * scale * q + least, with q from 0 on, and activations are scale * q, with q from -127 to 127. So a large entry costs its
+ * own group some precision, and no other one: what language models need, whose activations have few that are far larger
+ * than the rest. A row has the same bits in any company, on any processor, and in the page.
  */
 #include "byte_parts.h"
 #include "grouped.h"
@@ -16,6 +18,8 @@
 #define ADDS_PAIRS (LANES == 8 && !MULTIPLIES_BYTES)
 /* Rows that a panel is multiplied with before the next one is: their outputs stay in the cache until its line is full. */
 #define ROWS_PER_PANEL 96
+/* What is added to numbers of less than 2^22 to round them. */
+#define WHOLE 12582912.0f
 /* Rows that are rounded by one thread before the next one takes some. */
 #define ROUNDED_TOGETHER 4
 
@@ -32,24 +36,52 @@ typedef struct {
     int64_t step;
 } GroupPacking;
 
-/* The weights of one output in one group: bytes of fours that are GROUP_PANEL fours apart, or half of such a byte. */
-INLINE void pack_group(uint8_t *to, int64_t output, const float *from, int64_t count, int64_t bits) {
-    float least = from[0], largest = from[0], most = (float)((1 << bits) - 1);
+/* The weights of one output in one group, of four bits: halves of bytes of fours that are GROUP_PANEL fours apart. */
+static void pack_halves(uint8_t *to, int64_t output, const float *from, int64_t count) {
+    float least = from[0], largest = from[0];
     for (int64_t i = 1; i < count; i++) {
         least = from[i] < least ? from[i] : least;
         largest = from[i] > largest ? from[i] : largest;
     }
-    uint16_t ends[2] = {to_bf16((largest - least) / most), to_bf16(least)};
-    float scale = from_bf16(ends[0]), share = share_of(scale);
+    uint16_t ends[2] = {to_bf16((largest - least) / 15), to_bf16(least)};
+    float share = share_of(from_bf16(ends[0]));
     least = from_bf16(ends[1]);
     memcpy(to + 4 * output, ends, sizeof ends);
     uint8_t *fours = to + 4 * GROUP_PANEL;
     for (int64_t i = 0; i < count; i++) {
         float q = nearbyintf((from[i] - least) * share);
-        uint8_t byte = (uint8_t)(q < 0 ? 0 : q > most ? most : q);
-        int64_t four = i / QUAD, half = bits == 4 ? four & 1 : 0;
-        fours[((bits == 4 ? four / 2 : four) * GROUP_PANEL + output) * QUAD + i % QUAD] |= (uint8_t)(byte << 4 * half);
+        int64_t four = i / QUAD;
+        fours[(four / 2 * GROUP_PANEL + output) * QUAD + i % QUAD] |= (uint8_t)(q < 0 ? 0 : q > 15 ? 15 : q) << 4 * (four & 1);
     }
+}
+
+/* The same of eight bits: bytes of fours. Where those that are rounded do not add up to 0, the ones that are nearest to
+ * their other neighbour are rounded to that. */
+static void pack_bytes_of_group(uint8_t *to, int64_t output, const float *from, int64_t count) {
+    double all = 0;
+    for (int64_t i = 0; i < count; i++) all += from[i];
+    float mean = (float)(all / (double)count), most = 0;
+    for (int64_t i = 0; i < count; i++) most = fabsf(from[i] - mean) > most ? fabsf(from[i] - mean) : most;
+    /* one less than a byte holds, so that any may be rounded away from 0 */
+    uint16_t ends[2] = {to_bf16(most / 126), to_bf16(mean)};
+    memcpy(to + 4 * output, ends, sizeof ends);
+    float share = share_of(from_bf16(ends[0])), rest[GROUP];
+    int32_t q[GROUP], sum = 0;
+    for (int64_t i = 0; i < count; i++) {
+        rest[i] = (from[i] - mean) * share;
+        q[i] = (int32_t)nearbyintf(rest[i]);
+        rest[i] -= (float)q[i];
+        sum += q[i];
+    }
+    while (sum) {
+        int32_t step = sum > 0 ? -1 : 1;
+        int64_t best = 0;
+        for (int64_t i = 1; i < count; i++) best = rest[i] * (float)step > rest[best] * (float)step ? i : best;
+        q[best] += step, sum += step;
+        rest[best] -= (float)step;
+    }
+    uint8_t *fours = to + 4 * GROUP_PANEL;
+    for (int64_t i = 0; i < count; i++) fours[(i / QUAD * GROUP_PANEL + output) * QUAD + i % QUAD] = (uint8_t)q[i];
 }
 
 static void pack_share(const void *job, int64_t panel, int64_t thread) {
@@ -60,9 +92,14 @@ static void pack_share(const void *job, int64_t panel, int64_t thread) {
     (void)thread;
     memset(to, 0, groups * bytes);
     for (int64_t group = 0; group < groups; group++, to += bytes)
-        for (int64_t o = 0; o < smaller_of(g->outputs - first, GROUP_PANEL); o++)
-            pack_group(to, o, p->from + (first + o) * p->step + group * GROUP, smaller_of(g->inputs - group * GROUP, GROUP),
-                       g->bits);
+        for (int64_t o = 0; o < smaller_of(g->outputs - first, GROUP_PANEL); o++) {
+            const float *from = p->from + (first + o) * p->step + group * GROUP;
+            int64_t count = smaller_of(g->inputs - group * GROUP, GROUP);
+            if (g->bits == 4)
+                pack_halves(to, o, from, count);
+            else
+                pack_bytes_of_group(to, o, from, count);
+        }
 }
 
 /* Fills `weight` from a matrix in float32. */
@@ -81,7 +118,7 @@ void grouped_rows(const Grouped *g, const int64_t *ids, float *to, int64_t count
             uint16_t ends[2];
             memcpy(ends, from + 4 * own, sizeof ends);
             from += 4 * GROUP_PANEL + ((g->bits == 4 ? four / 2 : four) * GROUP_PANEL + own) * QUAD + i % QUAD;
-            to[i] = from_bf16(ends[1]) + from_bf16(ends[0]) * (float)(g->bits == 4 ? *from >> 4 * half & 15 : *from);
+            to[i] = from_bf16(ends[1]) + from_bf16(ends[0]) * (float)(g->bits == 4 ? *from >> 4 * half & 15 : (int8_t)*from);
         }
     }
 }
@@ -91,19 +128,55 @@ typedef struct {
     const Grouped *layer;
     const float *from; /* (rows, inputs) */
     float *to;         /* (rows, outputs) */
-    int8_t *entries;
+    int8_t *entries;   /* from 0 to 255 where weights have eight bits */
     float *scales, *sums;
     int64_t rows, groups;
 } GroupedRows;
+
+/* Fills a group with `count` bytes from 0 to 255 and zeros, and returns their scale; of `from` all entries are read, the last
+ * ones equal to another one. Adds to `none` what is no number where an entry is none or infinite. */
+INLINE float bytes_of_group(uint8_t *to, const float *from, int64_t count, float *sum, vec *none) {
+    vec most = (vec){0} + from[0], least = -most;
+    for (int64_t i = 0; i < GROUP; i += LANES) {
+        vec some = *(const loose *)(from + i);
+        most = larger(most, some);
+        least = larger(least, -some);
+        *none += some - some;
+    }
+    float low = -largest_lane(least), scale = (largest_lane(most) - low) / 255, share = share_of(scale);
+    vec whole = {0};
+    for (int64_t i = 0; i < GROUP; i += LANES) {
+        vec steps = (*(const loose *)(from + i) - low) * share;
+        UNFUSED(steps);
+        /* rounds to the nearest whole number, which is then in the lower bits */
+        steps += WHOLE;
+        ivec shown = LANE_NUMBERS + (int32_t)i < (int32_t)count, q = (ivec)steps & 255 & shown;
+        byte_vec bytes = __builtin_convertvector(q, byte_vec);
+        memcpy(to + i, &bytes, sizeof bytes);
+        whole += (vec)((ivec)(steps - WHOLE) & shown);
+    }
+    float product = scale * lane_sum(whole), rest = low * (float)count;
+    UNFUSED(product);
+    UNFUSED(rest);
+    *sum = product + rest;
+    return scale;
+}
 
 static void round_share(const void *job, int64_t row, int64_t thread) {
     const GroupedRows *r = job;
     int64_t inputs = r->layer->inputs;
     const float *from = r->from + row * inputs;
     int8_t *to = r->entries + row * r->groups * GROUP;
+    vec none = {0};
     (void)thread;
     for (int64_t group = 0; group < r->groups; group++, from += GROUP, to += GROUP) {
-        int64_t count = smaller_of(inputs - group * GROUP, GROUP);
+        int64_t count = smaller_of(inputs - group * GROUP, GROUP), at = row * r->groups + group;
+        if (r->layer->bits == 8) {
+            float whole[GROUP];
+            for (int64_t i = 0; i < GROUP && count < GROUP; i++) whole[i] = from[i < count ? i : 0];
+            r->scales[at] = bytes_of_group((uint8_t *)to, count < GROUP ? whole : from, count, r->sums + at, &none);
+            continue;
+        }
         float scale = scale_of_row(from, count, 1), share = share_of(scale);
         int32_t sum = 0;
         memset(to, 0, GROUP);
@@ -113,9 +186,10 @@ static void round_share(const void *job, int64_t row, int64_t thread) {
             to[i] = (int8_t)q;
             sum += q;
         }
-        r->scales[row * r->groups + group] = scale;
-        r->sums[row * r->groups + group] = scale * (float)sum;
+        r->scales[at] = scale;
+        r->sums[at] = scale * (float)sum;
     }
+    r->scales[row * r->groups] += lane_sum(none);
 }
 
 /* Bytes from 0 to 255 as they are multiplied. */
@@ -129,19 +203,21 @@ INLINE Fours unsigned_fours(ivec bytes) {
 
 /* sums += the products of a four of each of `rows` rows with a panel's fours. */
 INLINE void add_group_four(ivec sums[GROUP_ROWS][GROUP_VECTORS], const int8_t *entries, int64_t row_step, const ivec *bytes,
-                           const int rows) {
+                           const int bits, const int rows) {
     Fours of_row[GROUP_ROWS];
 #pragma GCC unroll 6
     for (int row = 0; row < rows; row++) {
         int32_t four;
         memcpy(&four, entries + row * row_step, sizeof four);
-        of_row[row] = signed_fours((ivec){0} + four);
+        of_row[row] = bits == 8 ? unsigned_fours((ivec){0} + four) : signed_fours((ivec){0} + four);
     }
 #pragma GCC unroll 4
     for (int v = 0; v < GROUP_VECTORS; v++) {
-        Fours weights = unsigned_fours(bytes[v]);
+        Fours weights = bits == 8 ? signed_fours(bytes[v]) : unsigned_fours(bytes[v]);
 #pragma GCC unroll 6
-        for (int row = 0; row < rows; row++) sums[row][v] = add_products(sums[row][v], weights, of_row[row]);
+        for (int row = 0; row < rows; row++)
+            sums[row][v] = bits == 8 ? add_products(sums[row][v], of_row[row], weights)
+                                     : add_products(sums[row][v], weights, of_row[row]);
     }
 }
 
@@ -200,17 +276,17 @@ INLINE void grouped_block(const GroupedRows *r, int64_t row, const uint8_t *weig
                 next[v] = own[v] >> 4 & 0x0f0f0f0f;
                 if (bits == 4) own[v] &= 0x0f0f0f0f;
             }
-            add_group_four(sums, entries + four * QUAD, step, own, rows);
-            if (bits == 4) add_group_four(sums, entries + (four + 1) * QUAD, step, next, rows);
+            add_group_four(sums, entries + four * QUAD, step, own, bits, rows);
+            if (bits == 4) add_group_four(sums, entries + (four + 1) * QUAD, step, next, bits, rows);
         }
 #pragma GCC unroll 4
         for (int v = 0; v < GROUP_VECTORS; v++) {
             ivec ends = *(const loose_ivec *)(weight + v * LANES * 4);
-            vec scale = (vec)(ends << 16), least = (vec)(ends & (int32_t)0xffff0000);
+            vec scale = (vec)(ends << 16), offset = (vec)(ends & (int32_t)0xffff0000);
 #pragma GCC unroll 6
             for (int i = 0; i < rows; i++) {
                 int64_t at = (row + i) * groups + group;
-                vec product = __builtin_convertvector(sums[i][v], vec) * (scale * r->scales[at]), rest = least * r->sums[at];
+                vec product = __builtin_convertvector(sums[i][v], vec) * (scale * r->scales[at]), rest = offset * r->sums[at];
                 UNFUSED(product);
                 UNFUSED(rest);
                 totals[i][v] += product + rest;
