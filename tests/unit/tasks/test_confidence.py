@@ -208,6 +208,8 @@ def test_confidence_is_fitted_once_and_kept(run: Path, tmp_path: Path) -> None:
     plain = [each.text for each in translator.translate(lines)]
     assert [each.text for each in translator.translate(lines, confidence=judge)] == plain
     (run / "confidence.json").write_text('{"version": 1}', encoding="utf-8")
+    assert Calibration.read(run) is None, "one of an earlier version is fitted again"
+    (run / "confidence.json").write_text('{"version": 99}', encoding="utf-8")
     with pytest.raises(DataError, match=r"confidence\.json: damaged"):
         Calibration.read(run)
     (run / "confidence.json").unlink()

@@ -189,13 +189,15 @@ class Calibration:
 
     @classmethod
     def read(cls, run: Path) -> Self | None:
-        """Return the calibration of a run directory, or None where there is none.
+        """Return the calibration of a run directory, or None where there is none or one of an earlier version.
 
-        Raises `DataError` for a damaged file.
+        Raises `DataError` for a damaged file, or one of a later version.
         """
         path = checked(run, FILE)
         try:
             content = parse_json(read_regular(path, MAX_FILE_SIZE))
+            if content["version"] in range(VERSION):
+                return None
             if content["version"] != VERSION:
                 raise ValueError("it is of another version")
             fitted = (Logistic.from_json(content[name], features) for name, features in _MODELS.items())
