@@ -152,10 +152,10 @@ def compare_texts(
         sides: dict[str, Callable[[], Callable[[np.ndarray, int], Any]]] = {
             "transformers float32": partial(by_transformers, run)
         }
-        for file in () if llama is None else files or [source]:
-            sides[f"llama.cpp {file.stem.rpartition('.')[2]}"] = partial(
-                by_llama, llama, file, len(read), length + tokens + 1
-            )
+        if llama is not None:
+            for file in files or [source]:
+                kind = file.stem.rpartition(".")[2]
+                sides[f"llama.cpp {kind}"] = partial(by_llama, llama, file, len(read), length + tokens + 1)
         for folder in genai:
             sides[f"onnxruntime-genai {folder.name}"] = partial(by_genai, folder, length + tokens + 2)
         sides |= {f"dikkat {precision}": partial(by_dikkat, run, precision) for precision in PRECISIONS}

@@ -32,6 +32,9 @@ ROW = {
 }
 HELD_OUT = [(SENTENCES[4], "git !"), ("a new one .", "yeni bir ."), ("<b>my</b> book", "kitabım")]
 
+SHARES = [[1.0, 30.0, 50.5], [0.5, 25.5, 58.0], [0.0, 20.0, 60.0]]
+"""As an adaptation keeps them: what was learned of it, the chrF of new text and that of general text."""
+
 
 @pytest.fixture(scope="module")
 def finished(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -53,6 +56,7 @@ def finished(untrained: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "test_pairs": 0, "left_out": {"duplicate": 2}, "sha256": "0" * 64,
     }  # fmt: skip
     run.write_config({**run.read_config(), "data_source": source})
+    run.save_weights(run.load_weights(), {"frontier": json.dumps(SHARES)})
     run.append_metrics(ROW)
     run.write_card("# Translator\n\n    dikkat train translator toy.tsv\n")
     return path
@@ -89,12 +93,20 @@ def test_held_out_sentences_are_scored_and_shown(page: Seen) -> None:
     assert "On the validation part, 3 sentences" in page.text
     assert page.text.count("nrefs:1|case:mixed") == 2
     scores = [
-        float(text.removeprefix("chrF ")) for text in page.texts if text.startswith("chrF ") and "case" not in text
+        float(text.removeprefix("chrF "))
+        for text in page.texts
+        if text.startswith("chrF ") and "case" not in text and " of " not in text
     ]
     assert len(scores) == len(HELD_OUT)
     assert scores == sorted(scores)
     assert "<b>my</b> book" in page.text
     assert not page.named("b")[6:]  # six large numbers, and none from the data
+
+
+def test_what_an_adaptation_gains_is_drawn_over_what_it_keeps(page: Seen) -> None:
+    points = [text for text in page.texts if text.startswith("chrF of new text: ")]
+    assert points == [f"chrF of new text: {general:g}, {new:g}" for _, new, general in reversed(SHARES)]
+    assert "chrF of general text" in page.texts
 
 
 def test_the_attention_of_some_of_them_can_be_looked_at(page: Seen) -> None:

@@ -67,5 +67,7 @@ class RunFacts:
     longest: Example | None = None
     browser: str = ""
     """Attention page, a whole HTML file, instead of maps; empty where there are maps."""
+    frontier: Sequence[Sequence[float]] = ()
+    """Of an adaptation each share of what it learned, with the chrF of new and of general text; the whole first."""
     outline: Outline | None = None
     """The model to draw, where it can be drawn."""

@@ -53,6 +53,7 @@ def report_page(run: RunFacts, language: str) -> str:
         heading(say("Training")),
         paragraph(run.rate),
         training_curves(run.metrics, run.curves, say),
+        *frontier_chart(run.frontier, say),
         heading(say("Data and its faults")),
         paragraph(", ".join(run.files), muted=True),
         f'<div class="side"><div>{table(run.data)}</div><div>{left}</div></div>',
@@ -87,6 +88,15 @@ def training_curves(metrics: Sequence[Mapping[str, Any]], curves: Sequence[Curve
         if any(series := [_points(metrics, key) for key in curve.keys])
     ]
     return f'<div class="side">{"".join(charts)}</div>'
+
+
+def frontier_chart(shares: Sequence[Sequence[float]], say: Say) -> list[str]:
+    """Return a chart of what each share of an adaptation gains on new text and loses on general text, if any."""
+    if not shares:
+        return []
+    title = say("From the base to all of what was learned, an eighth at each point")
+    labels = Labels(title, say("chrF of general text"), (say("chrF of new text"),))
+    return [f'<div class="side">{line_chart(labels, [[(general, new) for _, new, general in reversed(shares)]])}</div>']
 
 
 def translator_curves(say: Say) -> list[Curve]:

@@ -1,5 +1,6 @@
 """Write the report of a finished translator: data, scores, worst sentences and attention."""
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from operator import itemgetter
@@ -14,6 +15,7 @@ from dikkat.explain.explorer.document import assemble
 from dikkat.explain.report.facts import Example, Rows, RunFacts
 from dikkat.explain.report.run_page import translator_curves
 from dikkat.run_directory import RunDirectory
+from dikkat.run_directory.tensor_files import read_metadata
 from dikkat.tasks.inspection.page import collect_page
 from dikkat.tasks.inspection.reader_attention import require_no_prefix
 from dikkat.tasks.translation.evaluate import Evaluation, evaluate_translator
@@ -95,6 +97,7 @@ def translator_facts(run: RunDirectory, metrics: Sequence[Mapping[str, Any]], la
         outline=outline,
         card=run.card.read_text(encoding="utf-8"),
         settings=run.config.read_text(encoding="utf-8"),
+        frontier=json.loads(read_metadata(run.weights).get("frontier", "[]")),
         note=localized(guided_note(translator.config), language),
     )
 
