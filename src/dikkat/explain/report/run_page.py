@@ -94,7 +94,7 @@ def frontier_chart(shares: Sequence[Sequence[float]], say: Say) -> list[str]:
     """Return a chart of what each share of an adaptation gains on new text and loses on general text, if any."""
     if not shares:
         return []
-    title = say("From the base to all of what was learned, an eighth at each point")
+    title = say("From the base to what was learned, by eighths")
     labels = Labels(title, say("chrF of general text"), (say("chrF of new text"),))
     return [f'<div class="side">{line_chart(labels, [[(general, new) for _, new, general in reversed(shares)]])}</div>']
 
