@@ -153,20 +153,40 @@ def bfloat16(x: Array) -> Array:
     return (bits + 0x7FFF + (bits >> 16 & 1) & 0xFFFF0000).view(np.float32).astype(np.float64)
 
 
-def in_groups(x: Array, bits: int, *, from_zero: bool) -> Array:
-    """What rows stand for whose groups are rounded; with `from_zero` to steps around 0, else from the least of each."""
-    padded = np.zeros((len(x), -(-x.shape[1] // GROUP) * GROUP))
-    padded[:, : x.shape[1]] = x
-    for start in range(0, x.shape[1], GROUP):
-        group = padded[:, start : min(start + GROUP, x.shape[1])]
-        if from_zero:
-            scale = np.abs(group).max(axis=1, keepdims=True) / 127
-            group[...] = np.rint(group / scale) * scale
-        else:
-            lowest, largest = group.min(axis=1, keepdims=True), group.max(axis=1, keepdims=True)
-            scale, least = bfloat16((largest - lowest) / (2**bits - 1)), bfloat16(lowest)
-            group[...] = np.clip(np.rint((group - least) / np.maximum(scale, 1e-30)), 0, 2**bits - 1) * scale + least
-    return padded[:, : x.shape[1]]
+def in_groups(x: Array, rounding: Callable[[Array], Array]) -> Array:
+    """What rows stand for of which each group is rounded by itself, the last of fewer inputs too."""
+    starts = range(0, x.shape[1], GROUP)
+    return np.concatenate([rounding(x[:, start : start + GROUP].astype(np.float64)) for start in starts], axis=1)
+
+
+def from_zero(group: Array) -> Array:
+    scale = np.abs(group).max(axis=1, keepdims=True) / 127
+    return np.rint(group / scale) * scale
+
+
+def from_least(group: Array) -> Array:
+    lowest = group.min(axis=1, keepdims=True)
+    scale = (group.max(axis=1, keepdims=True) - lowest) / 255
+    return np.rint((group - lowest) / np.maximum(scale, 1e-30)) * scale + lowest
+
+
+def in_halves(group: Array) -> Array:
+    """Weights of four bits: sixteen steps from the least, whose ends are bfloat16."""
+    lowest, largest = group.min(axis=1, keepdims=True), group.max(axis=1, keepdims=True)
+    scale, least = bfloat16((largest - lowest) / 15), bfloat16(lowest)
+    return np.clip(np.rint((group - least) / np.maximum(scale, 1e-30)), 0, 15) * scale + least
+
+
+def around_mean(group: Array) -> Array:
+    """Weights of eight bits: whole steps from the mean that add up to 0, by rounding the nearest ones the other way."""
+    mean = group.mean(axis=1, keepdims=True)
+    scale = bfloat16(np.abs(group - mean).max(axis=1, keepdims=True) / 126)
+    steps = (group - mean) / scale
+    whole = np.rint(steps)
+    for row, exact in zip(whole, steps, strict=True):
+        while total := row.sum():
+            row[np.argmax((row - exact) * np.sign(total))] -= np.sign(total)
+    return whole * scale + bfloat16(mean)
 
 
 @pytest.mark.parametrize(("rows", "inputs", "outputs"), SHAPES)
@@ -175,10 +195,18 @@ def test_a_layer_in_groups_is_its_formula(rows: int, inputs: int, outputs: int, 
     x, weight, bias = drawn(rows, inputs), drawn(outputs, inputs, seed=1), drawn(outputs, seed=2)
     weights = Weights({"a.weight": weight, "a.bias": bias}, "here", True, 1, bits)
     result = linear(weights.layer("a", outputs, inputs), x, threads=2)
-    expected = in_groups(x, 8, from_zero=True) @ in_groups(weight, bits, from_zero=False).T + bias
+    activations, of_weights = (from_least, around_mean) if bits == 8 else (from_zero, in_halves)
+    expected = in_groups(x, activations) @ in_groups(weight, of_weights).T + bias
     # a number between two steps goes to either
     np.testing.assert_allclose(result, expected, rtol=0, atol=0.06)
     assert np.abs(result - expected).mean() < 1e-3
+
+
+def test_weights_whose_distance_is_no_number_are_rounded_in_finite_time() -> None:
+    weight = np.full((4, 40), -3.4e38, np.float32)
+    weight[:, 0] = 3.4e38
+    weights = Weights({"a.weight": weight}, "here", True, 1, 8)
+    assert not np.isfinite(linear(weights.layer("a", 4, 40), drawn(2, 40), threads=1)).all()
 
 
 @pytest.mark.parametrize("bits", [8, 4])

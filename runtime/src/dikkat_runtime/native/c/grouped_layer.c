@@ -73,7 +73,7 @@ static void pack_bytes_of_group(uint8_t *to, int64_t output, const float *from, 
         rest[i] -= (float)q[i];
         sum += q[i];
     }
-    while (sum) {
+    for (int64_t left = count; sum && left; left--) {
         int32_t step = sum > 0 ? -1 : 1;
         int64_t best = 0;
         for (int64_t i = 1; i < count; i++) best = rest[i] * (float)step > rest[best] * (float)step ? i : best;
