@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Sequence
+from types import SimpleNamespace
 
 import pytest
 from tests.unit.tasks.test_line_translation import encode, nothing
@@ -12,7 +13,7 @@ from tests.unit.tasks.test_line_translation import encode, nothing
 from dikkat.config import TokenizerConfig
 from dikkat_runtime.engine.hypotheses import TokenScores
 from dikkat_runtime.engine.options import BeamOptions, DecodingOptions
-from dikkat_runtime.tasks.confidence import Confidence, Judge, WordConfidence, respelled
+from dikkat_runtime.tasks.confidence import EXACT, Confidence, Judge, WordConfidence, respelled
 from dikkat_runtime.tasks.demand_keeping import DemandKeeper, PieceTranslator
 from dikkat_runtime.tasks.line_translation import LineTranslator
 from dikkat_runtime.tasks.reading import MAX_ENCODED, Manner, Reading
@@ -181,6 +182,7 @@ def test_words_with_their_confidences_are_cased_as_the_translation() -> None:
     class Sure(Judge):
         def __init__(self) -> None:
             """Judge without a model."""
+            self.calibration = SimpleNamespace(right=EXACT)  # type: ignore[assignment]
 
         def __call__(
             self,
