@@ -155,6 +155,7 @@ def test_general_pairs_are_distinct_beside_the_passes_over_new_ones(
     assert (len(old), set(old)) == (3 * 3 * new, {1})
     assert sum(count == 3 for count in pairs.values()) >= new
     assert source["adapted"]["old_pairs"] == len(old)
+    assert source["adapted"]["repeats"] == 3
     assert source["train_pairs"] == len(old) + new
     assert source["copies"] > 3 * 3
 

@@ -437,10 +437,13 @@ def _outcome(job: Job, run: RunDirectory, trainer: Trainer, config: RunConfig) -
     if not (reasons := problems(ending)):
         return Outcome(True, best)
     settings = run.read_config()
-    kind, data = settings.get("task", "translator"), data_source(settings, run.config)["data"]
+    kind, source = settings.get("task", "translator"), data_source(settings, run.config)
+    # who adapts asks for passes over new pairs, which the corpus holds so many times
+    passes = (source.get("adapted") or {}).get("repeats", 1) * config.training.max_epochs
+    training = config.training.model_copy(update={"max_epochs": passes})
     times = MANY_TIMES if is_no_better_than_baseline(ending) else MORE_TIMES
     minutes = _minutes_needed(config, trainer, rows[-1]["step"], seconds * (1.0 - overhead))
-    command = longer_run(settings.get("command", ""), kind, data, run.path, config.training, times, minutes)
+    command = longer_run(settings.get("command", ""), kind, source["data"], run.path, training, times, minutes)
     return Outcome(True, best, tuple(reasons), command)
 
 

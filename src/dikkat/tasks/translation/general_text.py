@@ -64,7 +64,7 @@ class General:
         translator.corrections = None
         read_pairs = partial(read_memory, languages=languages, note=note, translator=translator)
         pairs = _evenly([Pair(*pair, 0) for path in tables for pair in read_pairs(path).kept], wanted)
-        most = max(0, min(MAX_WRITTEN, WRITTEN_PER_NEW * new_pairs + MAX_GENERAL, wanted) - len(pairs))
+        most = min(MAX_WRITTEN, WRITTEN_PER_NEW * new_pairs + MAX_GENERAL, wanted - len(pairs))
         lines = (line.strip() for path in keep if path not in tables for line in read_lines(path) if has_words(line))
         texts = list(dict.fromkeys(lines))
         if not keep and not base.pairs:

@@ -281,7 +281,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
             "data_source": {
                 **_describe(request, parts, old.count + (len(corpus) - old.count - copies.count) // repeats),
                 "copies": copies.count,
-                **(_adapted(base, parts, general, old.count) if base else {}),
+                **(_adapted(base, parts, general, old.count, repeats) if base else {}),
                 "words": " ".join([] if config.tokenizer.lowercase else _words(parts.train, config, base)),
                 "source_lines": source_profile(
                     corpus.lengths("source"), side_texts(parts.train, "source"), config.data.source_language
@@ -362,7 +362,7 @@ def _general(base: Base, request: TrainRequest, parts: Parts, passes: float) -> 
     return replace(general, train=train)
 
 
-def _adapted(base: Base, parts: Parts, general: General, old_pairs: int) -> dict[str, Any]:
+def _adapted(base: Base, parts: Parts, general: General, old_pairs: int, repeats: int) -> dict[str, Any]:
     before, note = scores_before(base, parts.validation, general), parts.report.notes.append
     kinds = {"new": msg("new text"), "old": msg("general text"), "written": msg("general text as it writes it")}
     scores = joined(", ", (msg("{chrf:.2f} on {kind}", chrf, kinds[part]) for part, chrf in before.items()))
@@ -377,7 +377,7 @@ def _adapted(base: Base, parts: Parts, general: General, old_pairs: int) -> dict
                 "cannot measure what {path} forgets: it kept no pairs; give sentences in {language} with --keep FILE"
             ).fill(base.run.path, base.config.data.source_language or msg("the language of the source"))
         )
-    return {"adapted": {"run": str(base.run.path), "old_pairs": old_pairs, "chrf_before": before}}
+    return {"adapted": {"run": str(base.run.path), "old_pairs": old_pairs, "repeats": repeats, "chrf_before": before}}
 
 
 def _config(request: TrainRequest, pairs: int, base: Base | None, tags: tuple[str, str] = ("", "")) -> RunConfig:
