@@ -246,7 +246,6 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
     if config.data.formality:
         note_formality(request, parts.train, parts.report, config.data.target_language)
     vocabularies = base.vocabularies if base else _vocabularies(parts, config)
-    vocabularies.save(run)
     # only generated sentences have links
     kept = list[Pair]() if request.is_phrasebook else None
     general, repeats, passes = General([], [], ""), 1, config.training.max_epochs
@@ -254,6 +253,7 @@ def prepare(request: TrainRequest, run: RunDirectory) -> tuple[RunConfig, Cleani
         general = _general(base, request, parts, passes)
         repeats = repeats_of(len(parts.train), len(general.train) + base.pairs, passes)
         config = build_config(merge(config.model_dump(), {"training": {"max_epochs": passes / repeats}}))
+    vocabularies.save(run)
     reports = (parts.report, *(CleaningReport() for _ in range(1, repeats)))
     pairs = chain.from_iterable(_encoded(parts.train, vocabularies, config.data, report, kept) for report in reports)
     slips = chain.from_iterable(_copies(parts.train, config, number) for number in range(repeats))
